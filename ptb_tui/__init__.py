@@ -1,0 +1,3 @@
+"""PostTrainBench: runs, judges, scores and the operator's console."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,214 @@
+"""What can be asked of a site, and the answers (design §6). One pydantic union; the wire carries exactly these."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+from ptb_tui.core.scores import Board, VerdictSummary
+from ptb_tui.core.spec import Plan, Sweep
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class RunsQuery(_Model):
+    """The runs of a site, newest first."""
+
+    kind: Literal["runs"] = "runs"
+    sweep: str = ""
+    match: str = ""  # part of method, run, state or worth
+    active: bool = False
+    failed: bool = False
+    ids: tuple[int, ...] = ()
+
+
+class RunQuery(_Model):
+    """One run: an id, a unique prefix of one, or a path."""
+
+    kind: Literal["run"] = "run"
+    run: str
+
+
+class TraceQuery(_Model):
+    """The trace of a run from a byte offset; a negative offset counts from the end. `raw`: the stamped lines."""
+
+    kind: Literal["trace"] = "trace"
+    run: str
+    offset: int = 0
+    raw: bool = False
+
+
+class PlanQuery(_Model):
+    """What a sweep would do here."""
+
+    kind: Literal["plan"] = "plan"
+    sweep: Sweep
+
+
+class QueueQuery(_Model):
+    """Slots and waiting runs."""
+
+    kind: Literal["queue"] = "queue"
+
+
+class ScoresQuery(_Model):
+    """The score table. An empty protocol means: of the newest runs."""
+
+    kind: Literal["scores"] = "scores"
+    protocol: str = ""
+    policy: Literal["finished", "upstream"] = "finished"
+    methods: tuple[str, ...] = ()
+
+
+class DoctorQuery(_Model):
+    """Everything that could stand in the way here."""
+
+    kind: Literal["doctor"] = "doctor"
+
+
+Query = Annotated[
+    RunsQuery | RunQuery | TraceQuery | PlanQuery | QueueQuery | ScoresQuery | DoctorQuery, Field(discriminator="kind")
+]
+QUERY: TypeAdapter[Query] = TypeAdapter(Query)
+
+
+class StepView(_Model):
+    """One step as shown."""
+
+    number: int
+    name: str
+    state: str
+    cause: str = ""
+    phase: str = ""
+    why: str = ""
+    flags: tuple[str, ...] = ()
+    started: str = ""
+    seconds: float | None = None
+    limit_s: float | None = None
+
+
+class RunRow(_Model):
+    """One run in a list. Times are UTC text; seconds are durations of one boot's monotonic clock."""
+
+    id: int
+    method: str
+    benchmark: str
+    model: str
+    origin: Literal["ptb", "upstream", "harbor"] = "ptb"
+    path: str = ""
+    state: str = ""
+    step: str = ""
+    phase: str = ""
+    cause: str = ""
+    flags: tuple[str, ...] = ()
+    worth: str = ""
+    reason: str = ""
+    letters: str = ""
+    score: float | None = None
+    created: str = ""
+    seconds: float | None = None
+    remaining: float | None = None
+    sweep: str = ""
+    sweep_name: str = ""
+    steps_ended: int = 0
+    steps_total: int = 0
+
+
+class RunList(_Model):
+    """Answer to `RunsQuery`."""
+
+    kind: Literal["runs"] = "runs"
+    runs: tuple[RunRow, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+class RunDetail(_Model):
+    """Answer to `RunQuery`."""
+
+    kind: Literal["run"] = "run"
+    row: RunRow
+    spec: dict[str, Any] = Field(default_factory=dict)
+    steps: tuple[StepView, ...] = ()
+    verdicts: tuple[VerdictSummary, ...] = ()
+    metrics: dict[str, Any] | None = None
+    files: dict[str, int] = Field(default_factory=dict)  # name → bytes
+    telemetry: dict[str, Any] | None = None
+    facts: dict[str, Any] = Field(default_factory=dict)
+
+
+class TraceChunk(_Model):
+    """Answer to `TraceQuery`: text, where it came from, and where to go on."""
+
+    kind: Literal["trace"] = "trace"
+    run_id: int
+    offset: int
+    next: int
+    size: int
+    text: str
+    ended: bool = False  # nothing more will be written
+
+
+class SlotView(_Model):
+    """One slot and who holds it."""
+
+    name: str
+    busy: bool
+    holder: str = ""
+
+
+class QueueView(_Model):
+    """Answer to `QueueQuery`."""
+
+    kind: Literal["queue"] = "queue"
+    slots: tuple[SlotView, ...] = ()
+    waiting: tuple[RunRow, ...] = ()
+    running: tuple[RunRow, ...] = ()
+
+
+class Check(_Model):
+    """One line of doctor: ok, bad, or cannot tell."""
+
+    name: str
+    state: Literal["ok", "bad", "unknown"]
+    words: str
+    remedy: str = ""
+
+
+class DoctorReport(_Model):
+    """Answer to `DoctorQuery`."""
+
+    kind: Literal["doctor"] = "doctor"
+    checks: tuple[Check, ...] = ()
+
+
+class PlanAnswer(_Model):
+    """Answer to `PlanQuery`."""
+
+    kind: Literal["plan"] = "plan"
+    plan: Plan
+
+
+class ScoresAnswer(_Model):
+    """Answer to `ScoresQuery`."""
+
+    kind: Literal["scores"] = "scores"
+    board: Board
+
+
+Answer = Annotated[
+    RunList | RunDetail | TraceChunk | PlanAnswer | QueueView | ScoresAnswer | DoctorReport,
+    Field(discriminator="kind"),
+]
+ANSWER: TypeAdapter[Answer] = TypeAdapter(Answer)
+
+
+class Range(_Model):
+    """Bytes of a file of a run; `name` is relative to the run directory and never leaves it."""
+
+    run: str
+    name: str
+    offset: int = 0
+    length: int = Field(default=1 << 18, ge=0, le=1 << 20)
