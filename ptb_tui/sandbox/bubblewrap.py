@@ -1,0 +1,174 @@
+"""Isolation by bubblewrap: own user, process, network, IPC and host-name namespaces over a read-only view of the host.
+
+Inside, the user is always ben (1000) and the host ptb, whoever and wherever the operator is: CLIs that refuse to work
+as root work, and nobody's login name shows. The real user stays the operator's: files in the home are the operator's
+outside. Killing the started process kills everything in the sandbox, whatever it did to get away.
+
+Limits. RLIMIT_NPROC counts per sandbox on Linux ≥ 5.14 and per user of the machine before; it does not bind when root
+starts the sandbox. SIGTERM to the started process is not passed on: it ends the whole sandbox at once.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from ptb_tui.sandbox import devices, system
+from ptb_tui.sandbox.base import HOME, Command, Request, check, folder, refuse
+from ptb_tui.sandbox.mounts import bound
+from ptb_tui.sandbox.userns import advice
+
+FORWARDER = Path(__file__).with_name("forwarder.py")
+FORWARDER_INSIDE = "/run/ptb/forwarder.py"
+GATEWAY_INSIDE = "/run/ptb/gateway"
+PORT = 3128
+_NAMESPACES = (
+    *("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
+    *("--die-with-parent", "--new-session", "--cap-drop", "ALL"),
+    *("--uid", "1000", "--gid", "1000", "--hostname", "ptb"),
+)
+
+
+@functools.cache
+def _options(executable: str) -> str:
+    """The help text of this bubblewrap: older ones (before 0.7) cannot bound a tmpfs."""
+    try:
+        done = subprocess.run([executable, "--help"], capture_output=True, text=True, timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout + done.stderr
+
+
+class Bubblewrap:
+    """Runs commands in bubblewrap. `prefixes` are directories shown read-only at their own paths."""
+
+    name = "bubblewrap"
+    isolated = True
+
+    def __init__(self, executable: str | None = None, prefixes: Sequence[Path] | None = None) -> None:
+        search = os.pathsep.join((os.environ.get("PATH", ""), "/usr/bin", "/usr/local/bin"))
+        self.runtime = executable if executable is not None else shutil.which("bwrap", path=search) or ""
+        self._prefixes = system.interpreter_prefixes() if prefixes is None else tuple(prefixes)
+
+    def home_inside(self, home: Path) -> str:
+        """Always /home/ben (H §1.3)."""
+        return HOME
+
+    def command(self, request: Request) -> Command:
+        """The bubblewrap command; only PWD is added to the environment, and the proxy words with the gateway.
+
+        StepError(cause="sandbox") when a directory is absent, a bind goes through a link, or a GPU does not exist.
+        """
+        if not self.runtime:
+            raise refuse("bubblewrap is not installed", hint="install the package `bubblewrap`")
+        check(request)
+        notes: list[str] = []
+        nodes, exact = devices.nodes(request.gpus)
+        if not exact:
+            notes.append("every GPU of this machine can be opened; only CUDA_VISIBLE_DEVICES tells which to use")
+        if os.geteuid() == 0:
+            notes.append("started by root: the number of processes has no limit")
+        words = [self.runtime, *_NAMESPACES, *self._no_nesting(notes)]
+        if request.network != "full":
+            words.append("--unshare-net")
+        words += system.programs()
+        words += system.settings(open_network=request.network == "full", gpus=bool(nodes))
+        words += [*system.kernel(), "--dev", "/dev", *self._memory("/dev/shm", request.tmp_bytes, notes)]
+        for node in nodes:
+            words += ["--dev-bind", str(node), str(node)]
+        words += ["--remount-ro", "/dev"]
+        if request.tmp is None:
+            words += self._memory("/tmp", request.tmp_bytes, notes)
+        else:
+            folder(request.tmp, "the directory for /tmp")
+            words += ["--bind", str(request.tmp), "/tmp"]
+        words += ["--dir", "/var", "--symlink", "../tmp", "/var/tmp", "--dir", "/run"]
+        words += ["--bind", str(request.home), HOME]
+        words += system.prefixes(self._prefixes, (*system.private_places(), request.home))
+        words += bound(request)
+        inner, env = request.argv, dict(request.env)
+        if request.network == "gateway":
+            words += _gateway_binds(request)
+            inner, env = self._forwarded(request), env | proxy_words(PORT)
+        words += ["--remount-ro", "/", "--chdir", f"{HOME}/{request.workdir}", "--", *inner]
+        return Command(tuple(words), env, Path("/"), {"RLIMIT_NPROC": request.max_processes}, tuple(notes))
+
+    def probe(self) -> tuple[bool, str]:
+        """Starts one command with all the namespaces; when that fails, says why and what would help."""
+        if not self.runtime:
+            return False, "bubblewrap is not installed (package `bubblewrap`)"
+        words = [
+            self.runtime,
+            *_NAMESPACES,
+            *self._no_nesting([]),
+            "--unshare-net",
+            *system.programs(),
+            *system.kernel(),
+            "--dev",
+            "/dev",
+        ]
+        try:
+            done = subprocess.run(
+                [*words, "--", "/usr/bin/env", "-i", "true"], capture_output=True, cwd="/", timeout=30, check=False
+            )
+            said = done.stderr.decode("utf-8", "replace").strip()[-300:]
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return False, f"{self.runtime} cannot be started: {error}"
+        if done.returncode == 0:
+            return True, self.runtime
+        return False, f"bubblewrap cannot make a sandbox: {said or f'exit {done.returncode}'}{advice(said)}"
+
+    def _no_nesting(self, notes: list[str]) -> list[str]:
+        """In a user namespace of its own a command could mount its cgroup, and by it kill or freeze neighbours."""
+        if "--disable-userns" in _options(self.runtime):
+            return ["--disable-userns"]
+        notes.append("commands can make namespaces of their own: this bubblewrap is older than 0.8")
+        return []
+
+    def _memory(self, target: str, size: int, notes: list[str]) -> list[str]:
+        options = _options(self.runtime)
+        words = ["--perms", "1777"] if "--perms" in options else []
+        if "--size" in options:
+            words += ["--size", str(size)]
+        else:
+            notes.append(f"{target} has no limit: this bubblewrap is older than 0.7")
+        return [*words, "--tmpfs", target]
+
+    def _forwarded(self, request: Request) -> tuple[str, ...]:
+        assert request.gateway_socket is not None  # _gateway_binds refused it
+        shown = (*self._prefixes, Path("/usr"))
+        pythons = [name for name in (sys.executable, "/usr/bin/python3") if os.path.exists(name)]
+        visible = [name for name in pythons if any(place in Path(name).parents for place in shown)]
+        if not visible:
+            raise refuse("no Python is visible inside the sandbox to run the gateway's forwarder")
+        socket = f"{GATEWAY_INSIDE}/{request.gateway_socket.name}"
+        words = [visible[0], "-I", "-S", FORWARDER_INSIDE, "--socket", socket, "--port", str(PORT)]
+        for port in request.reach:
+            words += ["--reach", str(port)]
+        return (*words, "--", *request.argv)
+
+
+def proxy_words(port: int) -> dict[str, str]:
+    """The environment that sends programs to a proxy on this port of loopback; loopback itself stays direct."""
+    proxy, direct = f"http://127.0.0.1:{port}", "localhost,127.0.0.1"
+    words = {"HTTP_PROXY": proxy, "HTTPS_PROXY": proxy, "ALL_PROXY": proxy, "NO_PROXY": direct}
+    return words | {name.lower(): value for name, value in words.items()}
+
+
+def _gateway_binds(request: Request) -> list[str]:
+    socket = request.gateway_socket
+    if socket is None:
+        raise refuse("network gateway needs the socket of a companion")
+    folder(socket.parent, "the directory of the gateway's socket")
+    own = (socket.name, f".{socket.name}")  # a companion that was killed may leave the hidden one
+    if any(not name.startswith(own) for name in os.listdir(socket.parent)):
+        raise refuse(f"{socket.parent} holds more than the gateway's socket, and all of it would be shown inside")
+    if len(os.fsencode(socket.name)) > 64:
+        raise refuse("the name of the gateway's socket is longer than 64 bytes")
+    words = ["--dir", "/run/ptb", "--ro-bind", str(FORWARDER), FORWARDER_INSIDE]
+    return [*words, "--ro-bind", str(socket.parent), GATEWAY_INSIDE]
