@@ -1,0 +1,68 @@
+# `make demo` and `make test` install what they need into .venv and run; nothing else is touched.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+RESULTS ?= .demo/results
+# Installed size of the demo extra in MiB: with a CPU build of torch, and with the CUDA build that PyPI serves elsewhere.
+DEMO_MIB := 1500
+DEMO_CUDA_MIB := 9000
+
+.PHONY: help demo test test-all lint install install-demo install-dev constraints benchmarks clean
+
+help:
+	@echo "make demo         the whole pipeline on this machine's CPU, in minutes; results in $(RESULTS)"
+	@echo "make test         all tests that need neither root nor network"
+	@echo "make test-all     these and the ones that need root and packages of the system"
+	@echo "make lint         ruff, mypy and the layer contract"
+	@echo "make benchmarks   figures, with peers measured in the same run"
+	@echo "make constraints  renew constraints.txt from what pip chooses today"
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, not " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.base: pyproject.toml constraints.txt | $(BIN)/python
+	@$(PIP) install --constraint constraints.txt --editable .
+	@touch $@
+
+$(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
+	@$(BIN)/python containers/room_for.py $(VENV) $(DEMO_MIB) $(DEMO_CUDA_MIB)
+	@$(PIP) install --constraint constraints.txt --editable '.[demo]'
+	@touch $@ $(VENV)/.base
+
+$(VENV)/.dev: pyproject.toml constraints.txt $(VENV)/.demo
+	@$(PIP) install --constraint constraints.txt --editable '.[demo,judge,dev]'
+	@touch $@
+
+install: $(VENV)/.base
+install-demo: $(VENV)/.demo
+install-dev: $(VENV)/.dev
+
+demo: $(VENV)/.demo
+	$(BIN)/ptb-tui --batch sweeps/demo.toml --results $(RESULTS) --yes
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/mypy
+
+test: lint
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not testbed"
+
+test-all: $(VENV)/.dev
+	bash .ci/system
+	$(BIN)/python -m pytest -m "testbed or bubblewrap" -p no:cacheprovider
+
+benchmarks: $(VENV)/.dev
+	@for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+
+constraints: | $(BIN)/python
+	$(PYTHON) -m venv .constraints
+	.constraints/bin/python -m pip --disable-pip-version-check --quiet install --editable '.[demo,judge,web,dev]'
+	.constraints/bin/python -m pip freeze --exclude-editable | sed 's/+cpu$$//' > constraints.txt
+	rm -rf .constraints
+
+clean:
+	rm -rf .demo build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

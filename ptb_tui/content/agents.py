@@ -1,0 +1,85 @@
+"""Agent folders: `agent.toml`, `solve.sh`, `api_keys.json` (H §2.1, design §3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ptb_tui.content.lookup import Content, read_json_model, read_toml
+from ptb_tui.core.errors import ContentError
+
+
+class AgentFile(BaseModel):
+    """`agent.toml`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    v: Literal[1] = 1
+    label: str = ""
+    description: str = ""
+    extends: str = ""
+    trace: str = ""
+    trusted: bool = False
+    files: tuple[str, ...] = ()  # further files for $HOME/agent/, relative to the agent's folder
+    env: dict[str, str] = Field(default_factory=dict)
+
+
+class ApiKeys(BaseModel):
+    """`api_keys.json`: names of the keys the agent may see."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+    allowed_api_keys: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """One agent, ready to be copied into a sandbox."""
+
+    name: str
+    folder: Path
+    solve: Path
+    keys: tuple[str, ...]
+    trace: str
+    trusted: bool
+    label: str
+    files: tuple[Path, ...]
+    env: dict[str, str]
+
+
+def load_agent(content: Content, name: str) -> Agent:
+    """Read an agent folder with what it extends. NotFound or ContentError; a missing api_keys.json is an error."""
+    folder = content.folder("agents", name)
+    keys = read_json_model(
+        folder / "api_keys.json",
+        ApiKeys,
+        f'agent {name} has no api_keys.json; write {{"allowed_api_keys": []}} if it needs none',
+    )
+    path = folder / "agent.toml"
+    spec = read_toml(path, AgentFile) if path.is_file() else AgentFile()
+    parent = load_agent(content, spec.extends) if spec.extends and spec.extends != name else None
+    solve = folder / "solve.sh"
+    if not solve.is_file():
+        if parent is None:
+            raise ContentError(f"{solve}: agent {name} has no solve.sh and extends no agent that has one")
+        solve = parent.solve
+    files = [entry for entry in sorted(folder.iterdir()) if entry.is_file() and entry.suffix == ".py"]
+    for extra in spec.files:
+        source = (folder / extra).resolve()
+        if not source.is_file():
+            raise ContentError(f"{path}: files: {extra}: no such file")
+        files.append(source)
+    inherited = parent.files if parent else ()
+    names = {file.name for file in files}
+    return Agent(
+        name=name,
+        folder=folder,
+        solve=solve,
+        keys=keys.allowed_api_keys,
+        trace=spec.trace or (parent.trace if parent else "plain"),
+        trusted=spec.trusted,
+        label=spec.label or name,
+        files=(*files, *(file for file in inherited if file.name not in names)),
+        env={**(parent.env if parent else {}), **spec.env},
+    )

@@ -1,0 +1,102 @@
+"""Where content comes from: a list of folders, first wins, origin shown (design §3)."""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+import ptb_tui
+from ptb_tui.core.errors import ContentError, NotFound
+from ptb_tui.core.spec import explain
+
+M = TypeVar("M", bound=BaseModel)
+KINDS = ("agents", "tasks", "judges", "containers", "sweeps")
+_MARKS = {"agents": "api_keys.json", "tasks": "info.json", "judges": "judge.toml"}
+
+
+def shipped() -> Path:
+    """The content that came with this program: beside the package in a source tree or bundle, inside it in a wheel."""
+    package = Path(ptb_tui.__file__).resolve().parent
+    inside = package / "_content"
+    return inside if inside.is_dir() else package.parent
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """The content path. The shipped content is always last."""
+
+    paths: tuple[Path, ...]
+
+    @staticmethod
+    def of(paths: Iterable[Path] = ()) -> Content:
+        """Content of the given folders and the shipped one; folders that do not exist are left out."""
+        ordered: list[Path] = []
+        for path in (*paths, shipped()):
+            resolved = path.resolve()
+            if resolved.is_dir() and resolved not in ordered:
+                ordered.append(resolved)
+        return Content(tuple(ordered))
+
+    def names(self, kind: str) -> tuple[str, ...]:
+        """All names of a kind, sorted; a folder counts when it holds the kind's mark or, for agents, `agent.toml`."""
+        found: set[str] = set()
+        for path in self.paths:
+            try:
+                entries = sorted((path / kind).iterdir())
+            except OSError:
+                continue
+            for entry in entries:
+                marks = {_MARKS.get(kind, ""), "agent.toml" if kind == "agents" else ""} - {""}
+                if any((entry / mark).is_file() for mark in marks):
+                    found.add(entry.name)
+        return tuple(sorted(found))
+
+    def folder(self, kind: str, name: str) -> Path:
+        """The folder of one agent, task or judge. NotFound names the nearest known one."""
+        if name and "/" not in name and not name.startswith("."):
+            for path in self.paths:
+                if (path / kind / name).is_dir():
+                    return path / kind / name
+        known = self.names(kind)
+        near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+        what = kind.removesuffix("s")
+        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known) or 'none'}"
+        raise NotFound(f"no {what} {name!r} in {' or '.join(str(p / kind) for p in self.paths)}", hint=hint)
+
+    def file(self, relative: str) -> Path | None:
+        """The first file of this relative path, for shared things such as templates and prompts."""
+        return next((path / relative for path in self.paths if (path / relative).is_file()), None)
+
+    def shared(self, relative: str) -> Path | None:
+        """The first folder of this relative path."""
+        return next((path / relative for path in self.paths if (path / relative).is_dir()), None)
+
+
+def read_toml(path: Path, model: type[M], sections: dict[str, type[BaseModel]] | None = None) -> M:
+    """A TOML file of content as its model. ContentError names file, place and what would be right."""
+    try:
+        table: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise ContentError(f"{path}: cannot be read: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ContentError(f"{path}: not TOML: {error}") from error
+    try:
+        return model.model_validate(table)
+    except ValidationError as error:
+        raise ContentError(explain(error, str(path), model, sections or {})) from error
+
+
+def read_json_model(path: Path, model: type[M], missing: str) -> M:
+    """A JSON file of content as its model. ContentError with `missing` when the file is absent."""
+    try:
+        return model.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise ContentError(f"{path}: {missing}") from error
+    except ValidationError as error:
+        raise ContentError(explain(error, str(path), model, {})) from error

@@ -1,0 +1,208 @@
+"""From a sweep to its cells: what would be submitted at this site, what exists, what stands in the way."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ptb_tui.content.agents import load_agent
+from ptb_tui.content.judges import load_judge
+from ptb_tui.content.lookup import Content
+from ptb_tui.content.protocols import Protocol, fingerprint, load_protocol
+from ptb_tui.content.tasks import Task, load_task
+from ptb_tui.core.causes import cause
+from ptb_tui.core.errors import NotAllowed, PtbError
+from ptb_tui.core.layout import Root
+from ptb_tui.core.settings import Settings
+from ptb_tui.core.spec import (
+    Cell,
+    JudgePlan,
+    Judging,
+    Plan,
+    PlanCell,
+    Problem,
+    ProtocolRef,
+    RunSpec,
+    Sweep,
+    SweepAgent,
+    digest_of,
+)
+from ptb_tui.core.states import State
+from ptb_tui.results.records import RunRecord
+from ptb_tui.results.store import scan
+from ptb_tui.run.sandboxes import for_run
+from ptb_tui.run.steps.agent import base_model
+
+ENGINES = ("rules",)  # what this version can run
+
+
+@dataclass(frozen=True, slots=True)
+class Existing:
+    """The runs of one cell so far: how many began, which one stands, which is under way."""
+
+    attempts: int = 0
+    counts: RunRecord | None = None
+    active: RunRecord | None = None
+
+
+def existing_runs(records: Sequence[RunRecord]) -> dict[tuple[str, str, str], Existing]:
+    """Runs by cell. A run stands when its agent ended in a way that counts; others leave the cell missing."""
+    found: dict[tuple[str, str, str], Existing] = {}
+    for record in sorted(records, key=lambda record: record.id):
+        key = (record.method, record.benchmark, record.model)
+        before = found.get(key, Existing())
+        agent = record.agent_step
+        counts = agent is not None and agent.state == State.DONE
+        if agent is not None and agent.cause:
+            counts = counts and cause(agent.cause).counts != "no"
+        if record.foreign:
+            counts = bool(record.values.get("agent_done"))
+        voided = bool(record.values.get("void"))
+        found[key] = Existing(
+            attempts=before.attempts + (0 if record.foreign else 1),
+            counts=record if counts and not voided else before.counts,
+            active=record if agent is not None and not agent.ended else before.active,
+        )
+    return found
+
+
+def token_of(spec: RunSpec, attempt: int) -> str:
+    """The request token of a cell's n-th attempt: two processes that plan at once ask for the same thing."""
+    return digest_of([*spec.cell, attempt])[:32]
+
+
+def _excluded(cell: Cell, agent: SweepAgent, task: str, model: str) -> bool:
+    pairs = ((cell.agent, agent.agent), (cell.config, agent.config), (cell.task, task), (cell.model, model))
+    return all(wanted is None or wanted == actual for wanted, actual in pairs)
+
+
+def _judges(content: Content, protocol: Protocol, judging: Judging) -> tuple[JudgePlan, ...]:
+    wanted = judging.judges if judging.judges is not None else tuple(entry.judge for entry in protocol.judges)
+    entries = {entry.judge: entry for entry in protocol.judges}
+    plans = []
+    for name in wanted:
+        spec = load_judge(content, name).spec
+        entry = entries.get(name)
+        plans.append(
+            JudgePlan(
+                judge=name,
+                engine=judging.engine or (entry.engine if entry else "codex"),
+                votes=judging.votes or (entry.votes if entry else spec.votes),
+                effect=entry.effect if entry else spec.effect,
+                required=(entry.required if entry else False) or spec.required,
+            )
+        )
+    return tuple(plans)
+
+
+def _key_problems(keys: Sequence[str], values: Mapping[str, str], env_file: object) -> list[Problem]:
+    missing = [key for key in keys if not values.get(key)]
+    where = str(env_file or ".env")
+    return [Problem(words=f"{key} has no value", remedy=f"put {key}=… into {where}") for key in missing]
+
+
+@dataclass(frozen=True, slots=True)
+class Planner:
+    """Everything a plan depends on, read once."""
+
+    root: Root
+    content: Content
+    settings: Settings
+    existing: Mapping[tuple[str, str, str], Existing]
+
+    def spec(self, sweep: Sweep, agent: SweepAgent, task: Task, model: str, protocol: Protocol, n: int) -> RunSpec:
+        """The spec of one cell, without id and token."""
+        experiment = agent.experiment if agent.experiment is not None else sweep.experiment
+        loaded = load_agent(self.content, agent.agent)
+        keys = tuple(dict.fromkeys((*loaded.keys, *task.info.required_api_keys)))
+        return RunSpec(
+            agent=agent.agent,
+            config=agent.config,
+            benchmark=task.name,
+            base_model=model,
+            hours=agent.hours or sweep.hours,
+            gpus=agent.gpus if agent.gpus is not None else sweep.gpus,
+            experiment=experiment + (f"_r{n}" if n > 1 else ""),
+            priority=agent.priority if agent.priority is not None else sweep.priority,
+            protocol=ProtocolRef(name=protocol.name, fingerprint=fingerprint(self.content, protocol, task)),
+            judges=_judges(self.content, protocol, sweep.judging),
+            judges_when=sweep.judging.when or "inline",
+            network=protocol.agents_network,
+            keys=keys,
+            endpoints={key: value for key, value in sweep.endpoints.items() if key == agent.agent},
+            sweep=sweep.digest,
+            sweep_name=sweep.name,
+            max_parallel=sweep.limits.max_parallel,
+        ).sealed()
+
+    def _problems(self, spec: RunSpec, task: Task, protocol: Protocol) -> list[Problem]:
+        problems = _key_problems(spec.keys, self.settings.values, self.settings.env_file)
+        if task.test_data is None:
+            problems.append(
+                Problem(words=f"{task.folder / 'test_data.json'} is missing", remedy=f"ptb-tui data fetch {task.name}")
+            )
+        if task.name not in protocol.tasks:
+            problems.append(
+                Problem(words=f"task {task.name} is not part of protocol {protocol.name}", remedy=str(protocol.tasks))
+            )
+        if spec.base_model not in protocol.models:
+            problems.append(
+                Problem(words=f"{spec.base_model} is not part of protocol {protocol.name}", remedy=str(protocol.models))
+            )
+        if spec.gpus == 0 and not protocol.allow_no_gpu:
+            problems.append(Problem(words=f"protocol {protocol.name} needs a GPU", remedy="gpus = 1"))
+        for judge in spec.judges:
+            if judge.engine not in ENGINES:
+                words = f"judge engine {judge.engine} of {judge.judge} cannot run in this version"
+                problems.append(Problem(words=words, remedy='[judging] engine = "rules"'))
+        try:
+            base_model(self.content, spec.base_model)
+            for_run(self.root, spec, self.content)
+        except PtbError as error:
+            problems.append(Problem(words=error.message, remedy=error.hint))
+        return problems
+
+    def cell(self, spec: RunSpec, task: Task, protocol: Protocol) -> PlanCell:
+        """What would happen to one cell."""
+        now = self.existing.get(spec.cell, Existing())
+        spec = spec.sealed(token=token_of(spec, now.attempts))
+        if now.counts is not None:
+            return PlanCell(spec=spec, action="exists", run_id=now.counts.id, why="has a result")
+        if now.active is not None:
+            return PlanCell(spec=spec, action="running", run_id=now.active.id, why="is under way")
+        problems = self._problems(spec, task, protocol)
+        why = f"attempt {now.attempts + 1}: earlier ones do not count" if now.attempts else ""
+        return PlanCell(spec=spec, action="blocked" if problems else "submit", why=why, problems=tuple(problems))
+
+
+def known_agents(content: Content) -> tuple[str, ...]:
+    """Agent names for reading method directories."""
+    return content.names("agents")
+
+
+def make_plan(sweep: Sweep, root: Root, content: Content, settings: Settings) -> Plan:
+    """The plan of a sweep at this site. Errors in what the sweep names are raised; what a site lacks is a problem."""
+    planner = Planner(root, content, settings, existing_runs(scan(root, known_agents(content))))
+    tasks = {name: load_task(content, name) for name in sweep.tasks}
+    cells: list[PlanCell] = []
+    for agent in sweep.agents:
+        protocol = load_protocol(content, agent.protocol or sweep.protocol)
+        for name, task in tasks.items():
+            for model in sweep.models:
+                if any(_excluded(cell, agent, name, model) for cell in sweep.exclude):
+                    continue
+                for n in range(1, (agent.repeats or sweep.repeats) + 1):
+                    cells.append(planner.cell(planner.spec(sweep, agent, task, model, protocol, n), task, protocol))
+    twice = [cell for cell, count in Counter(cell.spec.cell for cell in cells).items() if count > 1]
+    if twice:
+        raise NotAllowed(
+            f"the sweep names {' / '.join(twice[0])} more than once", hint="set `experiment` or `repeats` instead"
+        )
+    sandboxes = set()
+    for cell in cells:
+        try:
+            sandboxes.add(for_run(root, cell.spec, content).name)
+        except PtbError:
+            continue
+    return Plan(sweep=sweep, cells=tuple(cells), sandbox=", ".join(sorted(sandboxes)))

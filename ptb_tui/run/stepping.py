@@ -1,0 +1,357 @@
+"""One step of a job from wherever it is to its end (design §5). Standard library alone.
+
+    examine ─ fresh ─→ prepare → rename to the run directory → launch ─┐
+            ├ shim alive ────────────────────────────────── adopt ─────┼→ watch → finish → ended
+            └ exit record, or shim gone without one ───────────────────┘
+
+A command is never started twice: once a shim may have been started, only its evidence decides.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+from typing import Any, Protocol
+
+from ptb_tui.core import clock, events, files
+from ptb_tui.core.errors import PtbError, StepError
+from ptb_tui.core.layout import Root, RunFiles, StepName
+from ptb_tui.core.states import outcome_of_exit
+from ptb_tui.run import locks, place, processes
+from ptb_tui.run.telemetry import Sampler, public_block
+
+TICK_S = 0.25
+SAMPLE_S = 10.0
+PUBLIC_SAMPLE_S = 60.0
+PREPARE_LIMIT_S = 900.0
+HARVEST_LIMIT_S = 4 * 3600.0
+HARVEST_TRIES = 3
+
+
+class JobView(Protocol):
+    """What a step needs of its job. `lock_fds` is empty for an adopter until the former holders let go."""
+
+    root: Root
+    run_id: int
+    slot: str
+    lock_fds: list[int]
+    files: RunFiles
+    spec: dict[str, Any]
+    scratch: Path
+    why_stop: str
+
+    def verb(self, name: str, *arguments: str | Path) -> list[str]:
+        """Command line of one of our verbs."""
+        ...
+
+    def child(self, log: Path, argv: list[str], limit: float) -> int:
+        """Run one of our verbs to its end."""
+        ...
+
+
+class Step:
+    """One step of the job."""
+
+    def __init__(self, job: JobView, name: StepName, folder: str) -> None:
+        self.job, self.name, self.folder_name = job, name, folder
+        self.scratch = job.scratch / folder
+        self.log = events.Writer(self.folder)
+        self.follower: subprocess.Popen[bytes] | None = None
+        self.follower_due, self.follower_wait = 0.0, 0.5
+        self.shim: subprocess.Popen[bytes] | None = None
+
+    @property
+    def folder(self) -> Path:
+        """The step's folder; it moves once, when the agent starts."""
+        return self.job.files.steps / self.folder_name
+
+    def run(self) -> tuple[str, str, str]:
+        """Bring the step to its end from wherever it is; returns (outcome, cause, why) as recorded."""
+        try:
+            outcome, reason, why, facts = self._run()
+        except StepError as error:
+            outcome, reason, why, facts = "failed", error.cause, error.message, {}
+        except (PtbError, OSError, ValueError, KeyError) as error:
+            outcome, reason, why, facts = "failed", "unknown", f"{type(error).__name__}: {error}", {}
+        if not (self.scratch / "shim.json").exists() and outcome != "done":
+            place.drop_scratch(self.scratch)  # its command never started
+        if facts:
+            self.log.append("result", **facts)
+        self.log.append("ended", outcome=outcome, cause=reason, why=why[:2000])
+        return outcome, reason, why
+
+    def _run(self) -> tuple[str, str, str, dict[str, Any]]:
+        if not self.job.lock_fds:
+            self._await_evidence()
+        seen = {event.kind for event in events.read(self.folder).events}
+        shim = files.read_object(self.scratch / "shim.json")
+        begun = "started" in seen or shim is not None or (self.scratch / "raw").exists()
+        me = {"supervisor": clock.this_process().to_json(), "host": socket.gethostname(), "slot": self.job.slot}
+        if not begun:
+            if "claimed" in seen:
+                self.log.append("requeued", why="its command had not started")
+            if self._asked_to_stop():
+                return "cancelled", "operator", self._cancel_words(), {}
+            self.log.append("claimed", **me)
+            with contextlib.suppress(FileNotFoundError):
+                shutil.rmtree(self.scratch)
+            self.scratch.mkdir(parents=True, mode=0o700)
+            self._prepare()
+            if self._asked_to_stop():
+                return "cancelled", "operator", self._cancel_words(), {}
+            if self.name.kind == "agent":
+                self._move_in()
+            self._launch()
+        else:
+            self.log.append("adopted", **me)
+            if "started" not in seen:
+                self.log.append("started", shim=None, scratch=str(self.scratch))
+        self._watch()
+        return self._finish()
+
+    def _await_evidence(self) -> None:
+        """An adopter finds the run's lock held by somebody's child: a shim tells who it is, others come to an end."""
+        while not (self.scratch / "shim.json").is_file():
+            fd = locks.take(locks.run_lock(self.job.root, self.job.run_id))
+            if fd is not None:
+                os.close(fd)
+                break
+            time.sleep(TICK_S)
+        if not (self.scratch / "shim.json").is_file():
+            self._take_locks()
+
+    def _asked_to_stop(self) -> bool:
+        return bool(self.job.why_stop) or self.job.files.cancel.exists() or self.job.files.fence.exists()
+
+    def _cancel_words(self) -> str:
+        record = files.read_object(self.job.files.cancel) or {}
+        who, why = record.get("operator", ""), record.get("reason", "")
+        return f"cancelled by {who or 'somebody'}{': ' + str(why) if why else ''}"
+
+    def _prepare(self) -> None:
+        """Write `<scratch>/launch.json`. StepError with the cause that the preparing program gave."""
+        if self.name.kind != "agent":
+            limit = float((files.read_object(self.folder / "step.json") or {}).get("limit_s", 3600))
+            argv = self.job.verb(f"step-{self.name.kind}", self.job.files.ptb, self.folder, self.scratch)
+            launch = {"argv": argv, "cwd": str(self.scratch), "deadline_s": limit, "env": place.step_environment()}
+            files.replace(self.scratch / "launch.json", files.dump(launch))
+            return
+        self.log.append("phase", name="prepare")
+        argv = self.job.verb("step-prepare", self.job.files.ptb, self.folder, self.scratch)
+        code = self.job.child(self.folder / "prepare.log", argv, PREPARE_LIMIT_S)
+        if code != 0 or not (self.scratch / "launch.json").is_file():
+            result = files.read_object(self.folder / "result.json") or {}
+            words = str(result.get("why") or f"prepare ended with status {code}; see prepare.log")
+            raise StepError(words, cause=str(result.get("cause") or "prepare_failed"))
+
+    def _move_in(self) -> None:
+        """The last act of preparing: one rename makes the queued run a run directory (design §5, Ids)."""
+        job = self.job
+        if job.files.started:
+            return  # a former supervisor got this far
+        method, run = str(job.spec["method"]), str(job.spec["run"])
+        target = job.root.path / method / run
+        mark = target / ".ptb.moving"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            target.mkdir()
+        except FileExistsError:
+            if os.listdir(target) and files.read_bytes(mark) != str(job.spec["token"]).encode():
+                raise StepError(f"{target} exists already and is not ours to fill", cause="prepare_failed") from None
+        files.replace(mark, str(job.spec["token"]))
+        public = self.scratch / "public"
+        for name in sorted(os.listdir(public)) if public.is_dir() else ():
+            shutil.copyfile(public / name, target / name)
+        live = job.root.live(job.run_id)
+        live.parent.mkdir(parents=True, exist_ok=True)
+        files.replace(live, f"{method}/{run}/.ptb\n")
+        os.rename(job.files.ptb, target / ".ptb")
+        job.files = RunFiles(target / ".ptb")
+        mark.unlink()
+
+    def _launch(self) -> None:
+        launch = files.read_object(self.scratch / "launch.json") or {}
+        environment = {str(k): str(v) for k, v in (launch.get("env") or {}).items()}
+        if keys := [str(key) for key in launch.get("keys") or ()]:
+            answer = subprocess.run(
+                self.job.verb("step-keys", *keys), stdin=subprocess.DEVNULL, capture_output=True, cwd="/", check=False
+            )
+            if answer.returncode != 0:
+                raise StepError(answer.stderr.decode("utf-8", "replace")[-500:], cause="credential")
+            environment.update(json.loads(answer.stdout))
+        environment["PTB_STEP"] = str(self.scratch)
+        self.shim = subprocess.Popen(
+            self.job.verb("shim", self.scratch, self.folder),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=open(self.scratch / "shim.log", "ab"),  # noqa: SIM115 - closed with this process
+            cwd="/",
+            start_new_session=True,
+            pass_fds=self.job.lock_fds,
+        )
+        assert self.shim.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self.shim.stdin.write(json.dumps(environment).encode())
+            self.shim.stdin.close()
+        self.log.append("started", shim=self.shim.pid, scratch=str(self.scratch), limit_s=launch.get("deadline_s"))
+        self.log.append("phase", name=self.name.kind)
+
+    def _shim_alive(self) -> bool:
+        if self.shim is not None:
+            return self.shim.poll() is None
+        record = files.read_object(self.scratch / "shim.json") or {}
+        if clock.alive(clock.process_from(record.get("shim"))):
+            return True
+        # A shim without its record yet, or a child of the former supervisor, still holds the run's lock.
+        return not self.job.lock_fds and locks.busy(locks.run_lock(self.job.root, self.job.run_id))
+
+    def _watch(self) -> None:
+        """Until the shim is gone: keep the follower alive, pass on a stop, take samples."""
+        sampler = Sampler([os.getpid()] if self.shim else [], self.scratch, ())
+        asked, sampled, public = "", 0.0, 0.0
+        while self._shim_alive():
+            self._tend_follower()
+            if not asked:
+                asked = "cancel" if self.job.files.cancel.exists() else self.job.why_stop
+                asked = "fence" if not asked and self.job.files.fence.exists() else asked
+                if asked:
+                    self.log.append("stopping", why=asked)
+                    files.replace(self.scratch / "stop.json", files.dump({"why": asked}))
+                    record = files.read_object(self.scratch / "shim.json") or {}
+                    identity = clock.process_from(record.get("shim"))
+                    if not processes.send_exactly(identity, signal.SIGTERM):
+                        asked = ""  # not there yet; ask again
+            now = clock.monotonic()
+            if now - sampled >= SAMPLE_S:
+                sampled = now
+                record = files.read_object(self.scratch / "shim.json") or {}
+                if (identity := clock.process_from(record.get("shim"))) is not None:
+                    sampler.pid_roots = [identity.pid]
+                with contextlib.suppress(OSError):
+                    sample = sampler.sample()
+                    with open(self.folder / "telemetry.jsonl", "a", encoding="utf-8") as out:
+                        out.write(files.dump(sample))
+                    if self.name.kind == "agent" and now - public >= PUBLIC_SAMPLE_S:
+                        public = now
+                        with open(self.job.files.run_dir / "system_monitor.log", "a", encoding="utf-8") as out:
+                            out.write(public_block(sample))
+            self._pause(TICK_S)
+        if not self.job.lock_fds:
+            self._take_locks()
+
+    def _pause(self, seconds: float) -> None:
+        if self.shim is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.shim.wait(seconds)
+        else:
+            time.sleep(seconds)
+
+    def _take_locks(self) -> None:
+        """An adopter takes over the run and the slot once the shim has let go of them."""
+        job = self.job
+        for name in ("run", job.slot):
+            while True:
+                path = locks.run_lock(job.root, job.run_id)
+                fd = locks.take(path) if name == "run" else (locks.take_slot(job.root, name) if name else -1)
+                if fd is not None:
+                    if fd >= 0:
+                        job.lock_fds.append(fd)
+                    break
+                self._tend_follower()
+                time.sleep(TICK_S)
+
+    def _tend_follower(self) -> None:
+        if self.name.kind != "agent" or (self.scratch / "follow.done").exists():
+            return
+        if self.follower is not None and self.follower.poll() is None:
+            return
+        now = clock.monotonic()
+        if self.follower is not None:
+            self.follower, self.follower_due = None, now + self.follower_wait
+            self.follower_wait = min(10.0, self.follower_wait * 2)
+        if now >= self.follower_due:
+            family = str((files.read_object(self.scratch / "launch.json") or {}).get("trace") or "plain")
+            with open(self.scratch / "follow.log", "ab") as log:
+                self.follower = subprocess.Popen(
+                    self.job.verb("follow", self.scratch, self.job.files.ptb, family),
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    cwd="/",
+                    start_new_session=True,
+                )
+
+    def _finish(self) -> tuple[str, str, str, dict[str, Any]]:
+        """After the command: its exit record, the rest of its trace, the harvest, the outcome."""
+        record = files.read_object(self.folder / "exit.json")
+        if record is None and (record := files.read_object(self.scratch / "exit.json")) is not None:
+            files.replace(self.folder / "exit.json", files.dump(record))
+        token = f"PTB_STEP={self.scratch}".encode()
+        for pid in processes.marked(token):
+            processes.send(pid, signal.SIGKILL)
+        if self.name.kind != "agent":
+            return self._finish_program(record)
+        size = (self.scratch / "raw").stat().st_size if (self.scratch / "raw").exists() else 0
+        files.replace(self.scratch / "raw.end", files.dump({"size": size}))
+        self.log.append("phase", name="trace")
+        while not (self.scratch / "follow.done").exists():
+            self._tend_follower()
+            time.sleep(TICK_S / 2)
+        done = files.read_object(self.scratch / "follow.done") or {}
+        self.log.append("phase", name="harvest")
+        facts = self._harvest()
+        facts["trace"] = {key: done.get(key) for key in ("lines", "late", "redacted", "raw_sha256")}
+        place.drop_scratch(self.scratch)
+        if record is None:
+            return "failed", "host_lost", "the command left no exit record", facts
+        if record.get("problem"):
+            return "failed", "sandbox", str(record["problem"]), facts
+        stopped = record.get("stopped")
+        if stopped == "cancel":
+            return "cancelled", "operator", self._cancel_words(), facts
+        if stopped in ("fence", "signal"):
+            return "failed", "fenced" if stopped == "fence" else "preempted", f"stopped by a {stopped}", facts
+        if record.get("oom") and record.get("rc") != 0:
+            return "failed", "oom", "the kernel killed it for memory", facts
+        if stopped == "deadline":
+            return "done", "agent_budget", "", facts
+        return "done", "" if record.get("rc") == 0 else "agent_exit", place.exit_words(record), facts
+
+    def _finish_program(self, record: dict[str, Any] | None) -> tuple[str, str, str, dict[str, Any]]:
+        with contextlib.suppress(OSError):
+            shutil.copyfile(self.scratch / "raw", self.folder / "log.txt")
+        result = files.read_object(self.folder / "result.json") or {}
+        facts = {key: value for key, value in result.items() if key not in ("outcome", "cause", "why", "v")}
+        if record is None:
+            return "failed", "host_lost", "the step left no exit record", facts
+        place.drop_scratch(self.scratch)
+        state, reason = outcome_of_exit(record)
+        if record.get("stopped") or record.get("oom"):
+            if reason == "step_limit" and self.name.kind == "judge":
+                reason = "judge_timeout"
+            return state.value, reason, f"stopped: {record.get('stopped') or 'out of memory'}", facts
+        words = str(result.get("why") or (place.exit_words(record) if state.value == "failed" else ""))
+        return state.value, str(result.get("cause") or reason), words, facts
+
+    def _harvest(self) -> dict[str, Any]:
+        """Bring the model and the task folder home. A harvest that cannot finish keeps the scratch and says so."""
+        argv = self.job.verb("step-harvest", self.job.files.ptb, self.folder, self.scratch)
+        result: dict[str, Any] = {}
+        for attempt in range(HARVEST_TRIES):
+            if attempt:
+                time.sleep(2.0**attempt)
+            code = self.job.child(self.folder / "harvest.log", argv, HARVEST_LIMIT_S)
+            result = files.read_object(self.folder / "result.json") or {}
+            if code == 0:
+                self.log.append("harvested", model=result.get("model"), model_digest=result.get("model_digest"))
+                return {key: value for key, value in result.items() if key not in ("outcome", "cause", "why", "v")}
+        words = str(result.get("why") or "the harvest failed; see harvest.log")
+        self.log.append("model_at_risk", host=socket.gethostname(), path=str(self.scratch), why=words)
+        raise StepError(f"{words}; everything is still in {self.scratch}", cause=str(result.get("cause") or "unknown"))

@@ -1,0 +1,269 @@
+"""Prepare: everything an agent step needs before its agent starts (H §1.3–1.6, design §5).
+
+Internal verb `step-prepare PTB STEP SCRATCH`. Writes `<scratch>/home` (the sandbox's home), `<scratch>/public` (what
+becomes visible in the run directory when the agent starts) and `<scratch>/launch.json`; on a mistake
+`<step>/result.json` with cause and words. May be repeated: the supervisor hands over an empty scratch.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ptb_tui.content.agents import Agent, load_agent
+from ptb_tui.content.lookup import Content
+from ptb_tui.content.prompt import PromptFacts, build_prompt
+from ptb_tui.content.protocols import Protocol, fingerprint, load_protocol
+from ptb_tui.content.tasks import Task, load_task
+from ptb_tui.core import clock, files, names
+from ptb_tui.core.errors import PtbError, StepError
+from ptb_tui.core.layout import RunFiles
+from ptb_tui.core.spec import RunSpec
+from ptb_tui.run import place
+from ptb_tui.run.sandboxes import for_run, root_of
+from ptb_tui.sandbox.base import Bind, Request, Sandbox
+
+GRACE_S = 300.0  # the agent is ended this long after the budget it was told (H §1.8)
+RESERVE_FACTOR = 1.2
+MODEL_TARGET = "/opt/ptb/base_model"
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    spec: RunSpec
+    agent: Agent
+    task: Task
+    protocol: Protocol
+    content: Content
+    sandbox: Sandbox
+
+
+def timer_script(hours: float, start: float) -> str:
+    """`timer.sh` (H §1.6): prints the time left as H:MM, or that it has run out."""
+    end = int(start + hours * 3600)
+    return (
+        "#!/bin/bash\n"
+        f"left=$(( {end} - $(date +%s) ))\n"
+        'if [ "$left" -le 0 ]; then\n'
+        "    echo 'Timer expired!'\n"
+        "else\n"
+        "    echo 'Remaining time (hours:minutes):'\n"
+        "    printf '%d:%02d\\n' $(( left / 3600 )) $(( left % 3600 / 60 ))\n"
+        "fi\n"
+    )
+
+
+def _copy_tree(source: Path, target: Path) -> None:
+    shutil.copytree(source, target, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__", ".*"))
+
+
+def populate(plan: _Plan, home: Path) -> None:
+    """Fill the sandbox's home. StepError names a file that is missing."""
+    task, content = plan.task, plan.content
+    work = home / "task"
+    work.mkdir(parents=True)
+    shutil.copy(task.folder / "evaluate.py", work / "evaluate.py")
+    shared = content.shared("tasks/shared")
+    if shared is not None:
+        _copy_tree(shared, work)
+    templates = content.shared("tasks/templates")
+    if templates is not None:
+        _copy_tree(templates, work / "templates")
+    for folder, target in (("evaluation_code", work / "evaluation_code"), ("task_context", work)):
+        if (task.folder / folder).is_dir():
+            _copy_tree(task.folder / folder, target)
+    if "contamination_check.py" in plan.protocol.kit:
+        tool = content.file("judges/tools/contamination_check.py")
+        if tool is None or task.test_data is None:
+            what = "judges/tools/contamination_check.py" if tool is None else str(task.folder / "test_data.json")
+            raise StepError(f"{what} is missing; `ptb-tui data fetch {task.name}`", cause="prepare_failed")
+        shutil.copy(tool, home / tool.name)
+        shutil.copy(task.test_data, home / "test_data.json")
+    (home / "agent").mkdir()
+    for file in plan.agent.files:
+        shutil.copy(file, home / "agent" / file.name)
+    shutil.copy(plan.agent.solve, home / "agent_solve.sh")
+    (home / "hf_cache").mkdir()
+
+
+def base_model(content: Content, model: str) -> Path | None:
+    """Folder of a `local/NAME` base model; None for a model of the hub."""
+    if not model.startswith("local/"):
+        return None
+    folder = content.shared(f"containers/models/{model.removeprefix('local/')}")
+    if folder is None:
+        raise StepError(f"no base model {model} below containers/models", cause="prepare_failed")
+    return folder
+
+
+def _prompt(plan: _Plan) -> str:
+    path = plan.content.file(f"tasks/prompts/{plan.protocol.prompt}")
+    if path is None:
+        raise StepError(f"no prompt tasks/prompts/{plan.protocol.prompt}", cause="prepare_failed")
+    spec = plan.spec
+    facts = PromptFacts(
+        agent=spec.agent,
+        base_model=spec.base_model,
+        benchmark=plan.task.label,
+        hours=names.format_hours(spec.hours),
+        gpus=spec.gpus,
+        inspect=plan.task.file.inspect,
+        has_test_data=plan.task.test_data is not None,
+        grading_keys=plan.task.info.required_api_keys,
+        datetime=clock.utc_text(),
+    )
+    return build_prompt(path.read_text("utf-8"), facts)
+
+
+def _reserve(run: RunFiles, model: Path | None) -> None:
+    """Really allocate the harvest's space, so that a quota fails now and not after the agent's hours."""
+    size = sum(file.stat().st_size for file in model.rglob("*") if file.is_file()) if model else 16 << 30
+    try:
+        with open(run.ptb / "reserve", "wb") as file:
+            os.posix_fallocate(file.fileno(), 0, max(1, int(size * RESERVE_FACTOR)))
+    except OSError as error:
+        (run.ptb / "reserve").unlink(missing_ok=True)
+        cause = "quota" if error.errno == 122 else "disk_full"
+        raise StepError(
+            f"{run.ptb}: no room for the model that the agent will leave: {error.strerror}", cause=cause
+        ) from error
+
+
+def _stage(scratch: Path) -> Path:
+    """Copy the code that runs this to the run's scratch, and import every phase from there."""
+    source, target = Path(place.__file__).resolve().parents[2], scratch.parent / "bundle"
+    if (source / "ptb").is_file() and source != target and not target.exists():
+        temporary = target.with_name("bundle.part")
+        shutil.rmtree(temporary, ignore_errors=True)
+        shutil.copytree(source, temporary, symlinks=True)
+        temporary.rename(target)
+    phases = ["harvest", "follow", "companion", "shim", "steps.judge", "steps.evaluate"]
+    code = f"import sys; sys.path.insert(0, {str(target if target.exists() else source)!r});" + "".join(
+        f"import ptb_tui.run.{phase};" for phase in phases
+    )
+    answer = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, check=False, cwd="/")
+    if answer.returncode != 0:
+        words = answer.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
+        raise StepError(f"the staged program cannot be imported: {' '.join(words)}", cause="prepare_failed")
+    return target if target.exists() else source
+
+
+def _launch(plan: _Plan, scratch: Path, bundle: Path) -> dict[str, object]:
+    """Content of launch.json: the sandboxed command, its environment without secrets, its limits."""
+    spec, sandbox, home = plan.spec, plan.sandbox, scratch / "home"
+    inside = sandbox.home_inside(home)
+    bin_folder = os.path.dirname(sys.executable)
+    env = {
+        "PATH": f"{inside}/.local/bin:{bin_folder}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        "HOME": inside,
+        "LANG": "C.UTF-8",
+        "PROMPT": _prompt(plan),
+        "AGENT_CONFIG": spec.config,
+        "NUM_GPUS": str(spec.gpus),
+        "HF_HOME": f"{inside}/hf_cache",
+        "VLLM_API_KEY": "inspectai",
+        "PYTHONNOUSERSITE": "1",
+        **plan.agent.env,
+    }
+    binds: list[Bind] = []
+    model = base_model(Content.of((bundle,)), spec.base_model)
+    if model is not None:
+        binds.append(Bind(model, MODEL_TARGET))
+        env |= {
+            "PTB_BASE_MODEL": spec.base_model,
+            "PTB_BASE_MODEL_PATH": MODEL_TARGET if sandbox.isolated else str(model),
+            "OMP_NUM_THREADS": "1",  # spinning OpenMP threads cost a factor of ten on shared cores
+            "HF_HUB_OFFLINE": "1",
+        }
+    gateway = scratch / "gateway" / "gateway.sock"
+    request = Request(
+        argv=("bash", f"{inside}/agent_solve.sh"),
+        home=home,
+        workdir="task",
+        binds=tuple(binds),
+        env=env,
+        network=spec.network,
+        gateway_socket=gateway if spec.network == "gateway" else None,
+        tmp=scratch / "tmp",
+    )
+    (scratch / "tmp").mkdir()
+    (scratch / "gateway").mkdir(mode=0o700)
+    command = sandbox.command(request)
+    companion: list[str] | None = None
+    if spec.network == "gateway":
+        companion = [sys.executable, "-I", str(bundle / "ptb"), "companion", str(scratch)]
+        config = {"socket": str(gateway), "ledger": str(scratch / "egress.jsonl"), "allow": None}
+        files.replace(scratch / "companion.json", files.dump(config))
+    return {
+        "argv": list(command.argv),
+        "env": command.env,
+        "keys": list(spec.keys),
+        "cwd": str(command.cwd),
+        "limits": command.limits,
+        "runtime": sandbox.runtime,
+        "deadline_s": spec.hours * 3600 + GRACE_S,
+        "grace_s": 30,
+        "companion": companion,
+        "trace": plan.agent.trace,
+        "sandbox": sandbox.name,
+        "notes": list(command.notes),
+    }
+
+
+def prepare(run: RunFiles, scratch: Path) -> None:
+    """Prepare one agent step. StepError or another PtbError; nothing outside scratch and the queue folder changes."""
+    spec = RunSpec.model_validate_json(run.spec.read_bytes())
+    content = Content.of()
+    task = load_task(content, spec.benchmark)
+    protocol = load_protocol(content, spec.protocol.name)
+    if fingerprint(content, protocol, task) != spec.protocol.fingerprint:
+        raise StepError("the content differs from what the run was submitted with", cause="prepare_failed")
+    plan = _Plan(spec, load_agent(content, spec.agent), task, protocol, content, for_run(root_of(run), spec, content))
+    root = root_of(run)
+    host = {
+        "t": clock.utc_text(),
+        "host": socket.gethostname(),
+        "python": sys.version.split()[0],
+        "sandbox": plan.sandbox.name,
+        "scratch_free": shutil.disk_usage(scratch).free,
+    }
+    root.own("nodes").mkdir(parents=True, exist_ok=True)
+    files.replace(root.own("nodes") / f"{socket.gethostname()}.json", files.dump(host))
+    bundle = _stage(scratch)
+    populate(plan, scratch / "home")
+    _reserve(run, base_model(content, spec.base_model))
+    launch = _launch(plan, scratch, bundle)
+    public = scratch / "public"
+    public.mkdir()
+    hours = names.format_hours(spec.hours)
+    arguments = (spec.benchmark, spec.agent, spec.base_model, spec.id, hours, spec.config, spec.gpus)
+    lines = (" ".join(map(str, arguments)), f"sandbox: {plan.sandbox.name}; network: {spec.network}", *launch["notes"])  # type: ignore[misc]
+    (public / "output.log").write_text("\n".join(map(str, lines)) + "\n", "utf-8")
+    (public / "error.log").write_text("", "utf-8")
+    (public / "prompt.txt").write_text(str(launch["env"]["PROMPT"]), "utf-8")  # type: ignore[index]
+    timer = scratch / "home" / "task" / "timer.sh"
+    timer.write_text(timer_script(spec.hours, time.time()), "utf-8")
+    timer.chmod(timer.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
+    files.replace(scratch / "launch.json", files.dump(launch), mode=0o600)
+
+
+def main(argv: Sequence[str]) -> int:
+    """Internal verb; exit 1 with `<step>/result.json` when the step cannot be prepared."""
+    ptb, step, scratch = (Path(part) for part in argv)
+    try:
+        prepare(RunFiles(ptb), scratch)
+    except (PtbError, OSError, ValueError) as error:
+        cause = error.cause if isinstance(error, StepError) else "prepare_failed"
+        result = {"outcome": "failed", "cause": cause, "why": str(error)}
+        files.replace(step / "result.json", files.dump(result))
+        print(f"prepare: {error}", file=sys.stderr)
+        return 1
+    return 0

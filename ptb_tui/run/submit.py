@@ -1,0 +1,178 @@
+"""Submitting: exactly one run per token, whoever asks how often at the same time (local_queue C.6, C.7).
+
+    token claimed?  ── no → id (exclusive mkdir) → queue/<id>/ written aside → token linked → renamed into the queue
+                    └ yes → the run that holds it
+
+The link of `_ptb/tokens/<token>` is the commit point. Whoever finds a token whose run is not in the queue yet finishes
+the rename for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterable, Sequence
+
+import tomli_w
+
+from ptb_tui.content.judges import load_judge
+from ptb_tui.content.lookup import Content
+from ptb_tui.content.tasks import load_task
+from ptb_tui.core import clock, files
+from ptb_tui.core.action import RunRef
+from ptb_tui.core.errors import NotAllowed, TokenConflict
+from ptb_tui.core.layout import Root, RunFiles, allocate_id
+from ptb_tui.core.spec import RunSpec, Sweep
+from ptb_tui.core.step import After, StepSpec
+from ptb_tui.run import place
+from ptb_tui.run.steps.agent import GRACE_S
+
+AGENT_EXTRA_S = 4 * 3600.0  # prepare and harvest
+
+
+def planned_steps(spec: RunSpec, content: Content) -> list[StepSpec]:
+    """The steps of a new run: agent, judges in order, evaluation. Inline they are one job, else three."""
+    own = spec.judges_when == "own"
+    final = load_task(content, spec.benchmark).file.final
+    tries = sum(rung.tries for rung in final.ladder)
+    evaluation_limit = final.attempt_timeout_s * tries * max(1, len(final.seeds)) + 600
+    wait = (After(steps=("agent",)),)
+    common = {"operator": spec.operator, "created": spec.created, "token": spec.token}
+    steps = [StepSpec(kind="agent", job=1, limit_s=spec.hours * 3600 + GRACE_S, gpus=spec.gpus, **common)]
+    for judge in spec.judges:
+        limit = load_judge(content, judge.judge).spec.timeout_s
+        for vote in range(1, judge.votes + 1):
+            steps.append(
+                StepSpec(
+                    kind="judge",
+                    judge=judge.judge,
+                    n=vote,
+                    vote=vote,
+                    job=2 if own else 1,
+                    limit_s=limit,
+                    engine=judge.engine,
+                    wait=wait,
+                    **common,
+                )
+            )
+    steps.append(
+        StepSpec(
+            kind="evaluate", job=3 if own else 1, limit_s=evaluation_limit, gpus=min(1, spec.gpus), wait=wait, **common
+        )
+    )
+    return steps
+
+
+def write_steps(run: RunFiles, steps: Iterable[StepSpec], first: int = 1) -> list[str]:
+    """Write step folders from number `first` on; exclusive, so that two writers never share a number."""
+    written = []
+    number = first
+    for step in steps:
+        while True:
+            folder = run.steps / step.name.folder(number)
+            if any(taken == number for taken, _, _ in run.step_folders()):
+                number += 1
+                continue
+            folder.mkdir(parents=True)
+            break
+        files.create(folder / "step.json", files.dump(step.model_dump(mode="json")))
+        written.append(str(step.name))
+        number += 1
+    return written
+
+
+def _finish(root: Root, run_id: int) -> None:
+    """Bring a committed run into the queue; whoever comes first does it."""
+    aside = root.own("queue") / f".{run_id}"
+    if aside.is_dir():
+        with contextlib.suppress(OSError):
+            os.rename(aside, root.queued(run_id).ptb)
+
+
+def submit(root: Root, spec: RunSpec, content: Content) -> RunRef:
+    """Submit one run. TokenConflict when its token already stands for a run with another content."""
+    for name in ("tokens", "queue", "live", "never_started"):
+        root.own(name).mkdir(parents=True, exist_ok=True)
+    token = root.own("tokens") / spec.token
+    known = files.read_object(token)
+    if known is None:
+        run_id = allocate_id(root)
+        sealed = spec.sealed(id=run_id, created=clock.utc_text())
+        aside = RunFiles(root.own("queue") / f".{run_id}")
+        aside.ptb.mkdir()
+        files.create(aside.spec, files.dump(sealed.to_file()))
+        write_steps(aside, planned_steps(sealed, content))
+        commit = {"v": 1, "id": run_id, "digest": sealed.digest, "method": sealed.method, "run": sealed.run}
+        if files.create(token, files.dump(commit)):
+            _finish(root, run_id)
+            return RunRef(id=run_id, method=sealed.method, run=sealed.run, words="submitted")
+        shutil.rmtree(aside.ptb, ignore_errors=True)
+        known = files.read_object(token) or {}
+    run_id = int(known["id"])
+    if known.get("digest") != spec.content_digest():
+        raise TokenConflict(
+            f"{spec.method} / {spec.benchmark} / {spec.base_model} was submitted before as run {run_id} with other"
+            " settings",
+            hint="give this sweep an `experiment` suffix, or cancel that run first",
+        )
+    _finish(root, run_id)
+    return RunRef(
+        id=run_id, method=str(known.get("method", "")), run=str(known.get("run", "")), created=False, words="known"
+    )
+
+
+def keep_sweep(root: Root, sweep: Sweep) -> None:
+    """Keep the sweep as an immutable file, so that any console can show and resume it."""
+    folder = root.own("sweeps")
+    folder.mkdir(parents=True, exist_ok=True)
+    table = sweep.model_dump(mode="json", exclude_none=True)
+    files.create(folder / f"{sweep.digest}.toml", tomli_w.dumps(table))
+
+
+def add_steps(root: Root, run: RunFiles, steps: Sequence[StepSpec], run_id: int) -> list[str]:
+    """Ask for further steps of a run whose agent ended. NotAllowed before that or in a root we may only read."""
+    if not run.started:
+        raise NotAllowed(f"run {run_id} has not started; there is nothing to judge or evaluate yet")
+    existing = run.step_folders()
+    jobs = [files.read_object(folder / "step.json") or {} for _, _, folder in existing]
+    job = max((int(step.get("job") or 1) for step in jobs), default=0) + 1
+    numbered: list[StepSpec] = []
+    for step in steps:
+        same = [name.n for _, name, _ in existing if (name.kind, name.judge) == (step.kind, step.judge)]
+        mine = [other.n for other in numbered if (other.kind, other.judge) == (step.kind, step.judge)]
+        n = max([0, *same, *mine]) + 1
+        numbered.append(step.model_copy(update={"job": job, "n": n, "created": clock.utc_text()}))
+    live = root.live(run_id)
+    live.parent.mkdir(parents=True, exist_ok=True)
+    written = write_steps(run, numbered, first=max((number for number, _, _ in existing), default=0) + 1)
+    files.replace(live, f"{run.ptb.relative_to(root.path)}\n")
+    return written
+
+
+def cancel(root: Root, run_id: int, operator: str, reason: str) -> bool:
+    """Ask for a run's end; False when somebody asked before. A queued run leaves the queue at the next dispatch."""
+    run = place.find(root, run_id)
+    record = {"v": 1, "operator": operator, "reason": reason, "t": clock.utc_text()}
+    return files.create(run.cancel, files.dump(record))
+
+
+def evaluate_step(spec: RunSpec, content: Content, operator: str) -> StepSpec:
+    """A further evaluation of a run."""
+    planned = planned_steps(spec, content)
+    return planned[-1].model_copy(update={"wait": (), "operator": operator})
+
+
+def judge_steps(
+    spec: RunSpec, content: Content, judges: Sequence[str], engine: str | None, operator: str
+) -> list[StepSpec]:
+    """Further judge steps; all judges of the run when none is named. NotAllowed for a judge the run does not have."""
+    planned = [step for step in planned_steps(spec, content) if step.kind == "judge"]
+    known = list(dict.fromkeys(step.judge for step in planned))
+    for judge in judges:
+        if judge not in known:
+            raise NotAllowed(f"run {spec.id} has no judge {judge}", hint=f"its judges: {', '.join(known) or 'none'}")
+    wanted = [step for step in planned if not judges or step.judge in judges]
+    return [
+        step.model_copy(update={"wait": (), "operator": operator, "engine": engine or step.engine}) for step in wanted
+    ]

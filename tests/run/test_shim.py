@@ -1,0 +1,149 @@
+"""The shim with real processes: output, deadline, daemons, exit record."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ptb_tui.core import clock
+from ptb_tui.run import processes
+
+Start = Callable[..., "subprocess.Popen[bytes]"]
+
+
+def until(condition: Callable[[], object], seconds: float = 20.0) -> None:
+    limit = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < limit, "condition not met in time"
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Start:
+    (tmp_path / "step").mkdir()
+    (tmp_path / "scratch").mkdir()
+
+    def go(script: str, **launch: Any) -> subprocess.Popen[bytes]:
+        value = {"argv": ["bash", "-c", script], "cwd": str(tmp_path), "deadline_s": 60, "grace_s": 1, **launch}
+        (tmp_path / "scratch" / "launch.json").write_text(json.dumps(value))
+        shim = subprocess.Popen(
+            [sys.executable, "-m", "ptb_tui", "shim", str(tmp_path / "scratch"), str(tmp_path / "step")],
+            stdin=subprocess.PIPE,
+            start_new_session=True,
+        )
+        assert shim.stdin is not None
+        shim.stdin.write(json.dumps({"PATH": os.environ["PATH"], "SECRET_KEY": "only-in-the-environment"}).encode())
+        shim.stdin.close()
+        return shim
+
+    return go
+
+
+def exit_record(tmp_path: Path) -> dict[str, Any]:
+    record: dict[str, Any] = json.loads((tmp_path / "step" / "exit.json").read_text())
+    assert record == json.loads((tmp_path / "scratch" / "exit.json").read_text())
+    return record
+
+
+def raw(tmp_path: Path) -> bytes:
+    return (tmp_path / "scratch" / "raw").read_bytes()
+
+
+def test_exit_code_is_the_command_s_not_the_pipe_s(start: Start, tmp_path: Path) -> None:
+    assert start("echo out; echo err >&2; exit 7").wait(30) == 0
+    record = exit_record(tmp_path)
+    assert (record["rc"], record["signal"], record["stopped"]) == (7, None, "")
+    assert sorted(raw(tmp_path).split()) == [b"err", b"out"]
+    assert (tmp_path / "scratch" / "raw").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_command_that_cannot_start_is_recorded(start: Start, tmp_path: Path) -> None:
+    start("", argv=["/nonexistent/agent"]).wait(30)
+    record = exit_record(tmp_path)
+    assert record["rc"] is None and "/nonexistent/agent" in record["problem"]
+
+
+def test_the_agent_cannot_touch_its_recorded_output(start: Start, tmp_path: Path) -> None:
+    script = (
+        "echo first; "
+        + f"{sys.executable} -c '"
+        + "import os\ntry:\n os.ftruncate(1, 0)\nexcept OSError: pass\ntry:\n os.lseek(1, 0, 0)\nexcept OSError: pass\n"
+        + 'f = open("/proc/self/fd/1", "w"); f.write("again\\n"); f.close()\'; echo last'
+    )
+    start(script).wait(30)
+    assert raw(tmp_path) == b"first\nagain\nlast\n"
+
+
+def test_daemons_die_with_the_command(start: Start, tmp_path: Path) -> None:
+    marker = tmp_path / "pid"
+    script = f"setsid bash -c '(trap \"\" TERM HUP; echo $BASHPID > {marker}; exec sleep 1000) &' ; sleep 0.2; exit 0"
+    start(script).wait(60)
+    record = exit_record(tmp_path)
+    assert record["rc"] == 0 and record["left_alive"] == []
+    assert clock.identify(int(marker.read_text())) is None
+
+
+def test_deadline_term_then_kill(start: Start, tmp_path: Path) -> None:
+    start("trap 'echo told; ' TERM; echo up; while :; do sleep 0.1; done", deadline_s=1).wait(60)
+    record = exit_record(tmp_path)
+    assert record["stopped"] == "deadline" and record["killed"] is True and record["signal"] == signal.SIGKILL
+    assert b"told" in raw(tmp_path)
+
+
+def test_term_suffices_for_a_polite_command(start: Start, tmp_path: Path) -> None:
+    start("trap 'echo bye; exit 3' TERM; while :; do sleep 0.1; done", deadline_s=1).wait(60)
+    record = exit_record(tmp_path)
+    assert (record["stopped"], record["killed"], record["rc"]) == ("deadline", False, 3)
+
+
+def test_stop_with_a_reason(start: Start, tmp_path: Path) -> None:
+    shim = start("sleep 1000")
+    until(lambda: (tmp_path / "scratch" / "shim.json").exists())
+    (tmp_path / "scratch" / "stop.json").write_text('{"why": "cancel"}')
+    shim.send_signal(signal.SIGTERM)
+    shim.wait(60)
+    assert exit_record(tmp_path)["stopped"] == "cancel"
+
+
+def test_the_relay_may_die(start: Start, tmp_path: Path) -> None:
+    shim = start("for i in $(seq 300); do echo $i; sleep 0.01; done")
+    for _ in range(5):
+        until(lambda: [pid for pid in processes.descendants(shim.pid) if _name(pid) == "cat"])
+        for pid in processes.descendants(shim.pid):
+            if _name(pid) == "cat":
+                processes.send(pid, signal.SIGKILL)
+        time.sleep(0.1)  # spread the kills over the command's life
+    shim.wait(60)
+    assert exit_record(tmp_path)["rc"] == 0, "the command never sees a broken pipe"
+    assert raw(tmp_path).split()[-1] == b"300", "a new relay carries on (what the old one held in hand is gone)"
+
+
+def _name(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
+
+
+def test_the_environment_is_exact_and_nothing_is_inherited(start: Start, tmp_path: Path) -> None:
+    start("env; ls -l /proc/self/fd; cat /proc/$PPID/cmdline | tr '\\0' ' '").wait(30)
+    text = raw(tmp_path).decode()
+    assert "SECRET_KEY=only-in-the-environment" in text and "HOME=" not in text
+    assert str(tmp_path / "scratch" / "raw") not in text
+    assert text.count("only-in-the-environment") == 1
+
+
+def test_a_neighbour_and_the_shim_survive_pkill(start: Start, tmp_path: Path) -> None:
+    shim = start("kill -TERM 0; sleep 5")
+    shim.wait(60)
+    record = exit_record(tmp_path)
+    assert record["signal"] == signal.SIGTERM and record["stopped"] == ""
