@@ -1,0 +1,59 @@
+"""Which chat template a run uses (E §1.6).
+
+The template belongs to the base model that the organiser assigned, named by the environment variable PTB_BASE_MODEL.
+The path of the evaluated model never matters: folder names would decide then.
+"""
+import json
+import os
+from pathlib import Path
+from typing import Mapping, Optional
+
+_BY_BASE = {
+    "Qwen/Qwen3-1.7B-Base": "qwen3.jinja",
+    "Qwen/Qwen3-4B-Base": "qwen3.jinja",
+    "HuggingFaceTB/SmolLM3-3B-Base": "smollm.jinja",
+    "google/gemma-3-4b-pt": "gemma3.jinja",
+    "local/demo-base": "qwen3.jinja",
+}
+_BY_ARCHITECTURE = (("gemma", "gemma3.jinja"), ("llama", "llama3.jinja"), ("qwen", "qwen3.jinja"),
+                    ("smollm", "smollm.jinja"))
+_CONFIG_LIMIT = 1 << 20
+
+
+class TemplateUnknown(Exception):
+    """No template can be chosen, or the chosen one is not in the templates folder."""
+
+
+def architecture_template(model_dir: str) -> Optional[str]:
+    """The template for the architecture named in a model directory's `config.json`; None if there is none."""
+    try:
+        with open(os.path.join(model_dir, "config.json"), encoding="utf-8") as file:
+            config = json.loads(file.read(_CONFIG_LIMIT))
+        name = str(config["architectures"][0]).lower()
+    except (OSError, ValueError, KeyError, IndexError, TypeError):
+        return None
+    return next((template for part, template in _BY_ARCHITECTURE if part in name), None)
+
+
+def template_name(model_dir: str, environ: Mapping[str, str]) -> str:
+    """The file name of the template.
+
+    Looked up in this order: the assigned base model's id (PTB_BASE_MODEL), the architecture of the assigned base
+    model's files (PTB_BASE_MODEL_PATH), the architecture of the evaluated model. Raises TemplateUnknown.
+    """
+    known = _BY_BASE.get(environ.get("PTB_BASE_MODEL", ""))
+    if known:
+        return known
+    base_dir = environ.get("PTB_BASE_MODEL_PATH")
+    found = (architecture_template(base_dir) if base_dir else None) or architecture_template(model_dir)
+    if found is None:
+        raise TemplateUnknown("no chat template is known for {}".format(environ.get("PTB_BASE_MODEL") or model_dir))
+    return found
+
+
+def template_path(name: str, templates_dir: str, task_dir: Path) -> Path:
+    """The template file in `templates_dir`, else beside the task (sandbox) or beside its folder (repository)."""
+    for folder in (Path(templates_dir), task_dir / "templates", task_dir.parent / "templates"):
+        if (folder / name).is_file():
+            return (folder / name).resolve()
+    raise TemplateUnknown("{} is not in {}".format(name, templates_dir))
