@@ -28,6 +28,7 @@ MAX_DEPTH = 100
 MAX_PATH = 1500  # bytes below the root
 MAX_RECORDS = 5_000  # of things left out; more are only counted
 _CHUNK = 4 << 20
+_ZEROS = memoryview(bytes(_CHUNK))
 _LINKS = 40
 _FULL = {errno.ENOSPC: "disk_full", errno.EDQUOT: "quota"}
 
@@ -134,20 +135,22 @@ def _extents(source: int, size: int) -> Iterator[tuple[int, int]]:
         at = end
 
 
-def _stream(source: int, target: int, size: int, sha: hashlib._Hash) -> None:
-    zeros = bytes(_CHUNK)
+def _stream(source: int, target: int, info: os.stat_result, sha: hashlib._Hash) -> None:
+    size = info.st_size
+    ranges = _extents(source, size) if info.st_blocks * 512 < size else iter([(0, size)])
 
     def hole(length: int) -> None:
         while length > 0:
             step = min(length, _CHUNK)
-            sha.update(zeros[:step])
+            sha.update(_ZEROS[:step])
             length -= step
 
     at = 0
-    for start, end in _extents(source, size):
-        hole(start - at)
+    for start, end in ranges:
+        if start != at or at:
+            hole(start - at)
+            os.lseek(target, start, os.SEEK_SET)
         os.lseek(source, start, os.SEEK_SET)
-        os.lseek(target, start, os.SEEK_SET)
         while start < end:
             block = os.read(source, min(_CHUNK, end - start))
             if not block:
@@ -158,8 +161,9 @@ def _stream(source: int, target: int, size: int, sha: hashlib._Hash) -> None:
                 view = view[os.write(target, view) :]
             start += len(block)
         at = end
-    hole(size - at)
-    os.ftruncate(target, size)
+    if at < size:
+        hole(size - at)
+        os.ftruncate(target, size)
 
 
 def copy_file(source: str, target: str) -> tuple[int, str]:
@@ -175,7 +179,7 @@ def copy_file(source: str, target: str) -> tuple[int, str]:
         try:
             out = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
             try:
-                _stream(fd, out, info.st_size, sha)
+                _stream(fd, out, info, sha)
                 if os.fstat(out).st_size != info.st_size:
                     raise OSError(errno.EIO, "the copy has another size")
                 with contextlib.suppress(OSError, OverflowError):

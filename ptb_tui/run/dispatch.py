@@ -138,7 +138,8 @@ class _Pass:
                 fds = [lock, *(fd for _, fd in taken)]
                 self._start(candidate.run_id, candidate.numbers, ",".join(name for name, _ in taken), fds, guard)
                 self.working[candidate.sweep] = self.working.get(candidate.sweep, 0) + 1
-                for _, fd in taken:
+                for name, fd in taken:
+                    locks.note_holder(self.root, name, candidate.run_id)
                     os.close(fd)
             os.close(lock)
             os.close(guard)

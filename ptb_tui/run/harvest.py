@@ -18,6 +18,7 @@ from typing import Any
 from ptb_tui.core import files
 from ptb_tui.core.errors import PtbError, StepError
 from ptb_tui.core.layout import RunFiles
+from ptb_tui.core.text import sanitize
 from ptb_tui.evaluation import fingerprint
 from ptb_tui.run import copying
 from ptb_tui.run.copying import Copied, Limits
@@ -287,9 +288,10 @@ def harvest_main(argv: Sequence[str]) -> int:
             hours=float(hours) if isinstance(hours, int | float) else None,
         )
         result = {"outcome": "done", "cause": "", "why": report.model_why, **report.to_json()}
-    except PtbError as error:
-        cause = error.cause if isinstance(error, StepError) else "unknown"
-        result = {"outcome": "failed", "cause": cause, "why": error.message}
+    except (PtbError, OSError) as error:
+        found = copying.refusal(error, str(error.filename)) if isinstance(error, OSError) else error
+        cause = found.cause if isinstance(found, StepError) else "unknown"
+        result = {"outcome": "failed", "cause": cause, "why": sanitize(found.message, limit=2000)}
     text = files.dump({"v": 1, **result})
     try:
         files.replace(step / "result.json", text)

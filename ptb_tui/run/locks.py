@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import getpass
 import os
 import stat
 from pathlib import Path
 
+from ptb_tui.core import clock, files
 from ptb_tui.core.errors import StorageError
 from ptb_tui.core.layout import Root
 
@@ -76,6 +78,20 @@ def run_lock(root: Root, run_id: int) -> Path:
 def supervisor_lock(root: Root, run_id: int) -> Path:
     """Path of `sup-<id>`."""
     return root.state / f"sup-{run_id}.lock"
+
+
+def note_holder(root: Root, name: str, run_id: int) -> None:
+    """Write beside a slot who holds it, for people; the lock alone decides."""
+    kind, _, rest = name.partition(":")
+    words = f"run {run_id} of {getpass.getuser()} since {clock.utc_text()}"
+    with contextlib.suppress(OSError):
+        files.replace(root.state / f"slot-{kind}-{rest}.txt", words)
+
+
+def holder(root: Root, name: str) -> str:
+    """Who was noted for a slot last."""
+    kind, _, rest = name.partition(":")
+    return (files.read_bytes(root.state / f"slot-{kind}-{rest}.txt", 500) or b"").decode("utf-8", "replace")
 
 
 def take_slot(root: Root, name: str) -> int | None:

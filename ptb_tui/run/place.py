@@ -67,7 +67,12 @@ def program(root: Root, spec: Mapping[str, Any]) -> Path:
     return root.own("bundles") / str(spec.get("bundle") or "none") / "ptb"
 
 
-def step_environment() -> dict[str, str]:
+def slot_gpus(slot: str) -> tuple[str, ...]:
+    """UUIDs of the GPUs of a slot such as `gpu:GPU-1,gpu:GPU-2`."""
+    return tuple(name.removeprefix("gpu:") for name in slot.split(",") if name.startswith("gpu:"))
+
+
+def step_environment(slot: str) -> dict[str, str]:
     """Environment of our own step programs: enough to find settings, no keys (those are read from `.env`)."""
     environment = {key: os.environ[key] for key in KEEP if key in os.environ}
     bin_folder = os.path.dirname(sys.executable)
@@ -77,19 +82,9 @@ def step_environment() -> dict[str, str]:
         "HOME": os.environ.get("HOME", "/"),
         "LANG": environment.get("LANG", "C.UTF-8"),
         "PYTHONUNBUFFERED": "1",
+        "CUDA_VISIBLE_DEVICES": ",".join(slot_gpus(slot)),
         "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"),
     }
-
-
-def drop_scratch(folder: Path) -> None:
-    """Remove a step's scratch; what resists stays for `reclaim`."""
-    shutil.rmtree(folder, ignore_errors=True)
-    if folder.exists():  # an agent may have left folders without rights for us
-        for base, names, _ in os.walk(folder):
-            for name in names:
-                with contextlib.suppress(OSError):
-                    os.chmod(os.path.join(base, name), 0o700, follow_symlinks=False)
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def settle(root: Root, run: RunFiles, run_id: int) -> None:

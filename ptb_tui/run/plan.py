@@ -109,6 +109,7 @@ class Planner:
     root: Root
     content: Content
     settings: Settings
+    sandbox: str
     existing: Mapping[tuple[str, str, str], Existing]
 
     def spec(self, sweep: Sweep, agent: SweepAgent, task: Task, model: str, protocol: Protocol, n: int) -> RunSpec:
@@ -158,7 +159,7 @@ class Planner:
                 problems.append(Problem(words=words, remedy='[judging] engine = "rules"'))
         try:
             base_model(self.content, spec.base_model)
-            for_run(self.root, spec, self.content)
+            for_run(self.root, spec, self.content, self.sandbox)
         except PtbError as error:
             problems.append(Problem(words=error.message, remedy=error.hint))
         return problems
@@ -181,9 +182,9 @@ def known_agents(content: Content) -> tuple[str, ...]:
     return content.names("agents")
 
 
-def make_plan(sweep: Sweep, root: Root, content: Content, settings: Settings) -> Plan:
+def make_plan(sweep: Sweep, root: Root, content: Content, settings: Settings, sandbox: str = "auto") -> Plan:
     """The plan of a sweep at this site. Errors in what the sweep names are raised; what a site lacks is a problem."""
-    planner = Planner(root, content, settings, existing_runs(scan(root, known_agents(content))))
+    planner = Planner(root, content, settings, sandbox, existing_runs(scan(root, known_agents(content))))
     tasks = {name: load_task(content, name) for name in sweep.tasks}
     cells: list[PlanCell] = []
     for agent in sweep.agents:
@@ -202,7 +203,7 @@ def make_plan(sweep: Sweep, root: Root, content: Content, settings: Settings) ->
     sandboxes = set()
     for cell in cells:
         try:
-            sandboxes.add(for_run(root, cell.spec, content).name)
+            sandboxes.add(for_run(root, cell.spec, content, sandbox).name)
         except PtbError:
             continue
     return Plan(sweep=sweep, cells=tuple(cells), sandbox=", ".join(sorted(sandboxes)))

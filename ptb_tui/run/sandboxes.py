@@ -17,9 +17,12 @@ def root_of(run: RunFiles) -> Root:
     return Root(run.ptb.parents[2])
 
 
-def for_run(root: Root, spec: RunSpec, content: Content) -> Sandbox:
-    """The sandbox for every step of the run. NotAllowed, with what to install, when there is none."""
+def for_run(root: Root, spec: RunSpec, content: Content, configured: str = "auto") -> Sandbox:
+    """The sandbox for every step of the run. NotAllowed, with what to install, when there is none.
+
+    `configured` is the operator's word, used until the site has written its own part of the configuration.
+    """
     protocol = load_protocol(content, spec.protocol.name)
     trusted = spec.agent in protocol.process_agents and load_agent(content, spec.agent).trusted
-    word = str(place.site(root).get("sandbox") or "auto")
+    word = str(place.site(root).get("sandbox") or configured)
     return choose(word, protocol=protocol.name, agents_trusted=trusted)

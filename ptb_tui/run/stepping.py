@@ -25,6 +25,7 @@ from ptb_tui.core.errors import PtbError, StepError
 from ptb_tui.core.layout import Root, RunFiles, StepName
 from ptb_tui.core.states import outcome_of_exit
 from ptb_tui.run import locks, place, processes
+from ptb_tui.run.erasing import erase
 from ptb_tui.run.telemetry import Sampler, public_block
 
 TICK_S = 0.25
@@ -81,7 +82,7 @@ class Step:
         except (PtbError, OSError, ValueError, KeyError) as error:
             outcome, reason, why, facts = "failed", "unknown", f"{type(error).__name__}: {error}", {}
         if not (self.scratch / "shim.json").exists() and outcome != "done":
-            place.drop_scratch(self.scratch)  # its command never started
+            erase(self.scratch)  # its command never started
         if facts:
             self.log.append("result", **facts)
         self.log.append("ended", outcome=outcome, cause=reason, why=why[:2000])
@@ -140,11 +141,16 @@ class Step:
         if self.name.kind != "agent":
             limit = float((files.read_object(self.folder / "step.json") or {}).get("limit_s", 3600))
             argv = self.job.verb(f"step-{self.name.kind}", self.job.files.ptb, self.folder, self.scratch)
-            launch = {"argv": argv, "cwd": str(self.scratch), "deadline_s": limit, "env": place.step_environment()}
+            launch = {
+                "argv": argv,
+                "cwd": str(self.scratch),
+                "deadline_s": limit,
+                "env": place.step_environment(self.job.slot),
+            }
             files.replace(self.scratch / "launch.json", files.dump(launch))
             return
         self.log.append("phase", name="prepare")
-        argv = self.job.verb("step-prepare", self.job.files.ptb, self.folder, self.scratch)
+        argv = self.job.verb("step-prepare", self.job.files.ptb, self.folder, self.scratch, self.job.slot)
         code = self.job.child(self.folder / "prepare.log", argv, PREPARE_LIMIT_S)
         if code != 0 or not (self.scratch / "launch.json").is_file():
             result = files.read_object(self.folder / "result.json") or {}
@@ -214,7 +220,7 @@ class Step:
 
     def _watch(self) -> None:
         """Until the shim is gone: keep the follower alive, pass on a stop, take samples."""
-        sampler = Sampler([os.getpid()] if self.shim else [], self.scratch, ())
+        sampler = Sampler([os.getpid()] if self.shim else [], self.scratch, place.slot_gpus(self.job.slot))
         asked, sampled, public = "", 0.0, 0.0
         while self._shim_alive():
             self._tend_follower()
@@ -308,7 +314,7 @@ class Step:
         self.log.append("phase", name="harvest")
         facts = self._harvest()
         facts["trace"] = {key: done.get(key) for key in ("lines", "late", "redacted", "raw_sha256")}
-        place.drop_scratch(self.scratch)
+        erase(self.scratch)
         if record is None:
             return "failed", "host_lost", "the command left no exit record", facts
         if record.get("problem"):
@@ -331,7 +337,7 @@ class Step:
         facts = {key: value for key, value in result.items() if key not in ("outcome", "cause", "why", "v")}
         if record is None:
             return "failed", "host_lost", "the step left no exit record", facts
-        place.drop_scratch(self.scratch)
+        erase(self.scratch)
         state, reason = outcome_of_exit(record)
         if record.get("stopped") or record.get("oom"):
             if reason == "step_limit" and self.name.kind == "judge":

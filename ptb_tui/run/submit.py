@@ -14,10 +14,9 @@ import os
 import shutil
 from collections.abc import Iterable, Sequence
 
-import tomli_w
-
 from ptb_tui.content.judges import load_judge
 from ptb_tui.content.lookup import Content
+from ptb_tui.content.protocols import load_protocol
 from ptb_tui.content.tasks import load_task
 from ptb_tui.core import clock, files
 from ptb_tui.core.action import RunRef
@@ -25,6 +24,7 @@ from ptb_tui.core.errors import NotAllowed, TokenConflict
 from ptb_tui.core.layout import Root, RunFiles, allocate_id
 from ptb_tui.core.spec import RunSpec, Sweep
 from ptb_tui.core.step import After, StepSpec
+from ptb_tui.evaluation.seeds import default_seeds
 from ptb_tui.run import place
 from ptb_tui.run.steps.agent import GRACE_S
 
@@ -35,8 +35,9 @@ def planned_steps(spec: RunSpec, content: Content) -> list[StepSpec]:
     """The steps of a new run: agent, judges in order, evaluation. Inline they are one job, else three."""
     own = spec.judges_when == "own"
     final = load_task(content, spec.benchmark).file.final
-    tries = sum(rung.tries for rung in final.ladder)
-    evaluation_limit = final.attempt_timeout_s * tries * max(1, len(final.seeds)) + 600
+    protocol = load_protocol(content, spec.protocol.name)
+    count = len(protocol.seeds.get(spec.benchmark) or final.seeds or default_seeds(spec.benchmark))
+    evaluation_limit = final.attempt_timeout_s * sum(rung.tries for rung in final.ladder) * count + 600
     wait = (After(steps=("agent",)),)
     common = {"operator": spec.operator, "created": spec.created, "token": spec.token}
     steps = [StepSpec(kind="agent", job=1, limit_s=spec.hours * 3600 + GRACE_S, gpus=spec.gpus, **common)]
@@ -124,6 +125,8 @@ def submit(root: Root, spec: RunSpec, content: Content) -> RunRef:
 
 def keep_sweep(root: Root, sweep: Sweep) -> None:
     """Keep the sweep as an immutable file, so that any console can show and resume it."""
+    import tomli_w
+
     folder = root.own("sweeps")
     folder.mkdir(parents=True, exist_ok=True)
     table = sweep.model_dump(mode="json", exclude_none=True)

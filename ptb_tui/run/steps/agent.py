@@ -1,7 +1,7 @@
 """Prepare: everything an agent step needs before its agent starts (H §1.3–1.6, design §5).
 
-Internal verb `step-prepare PTB STEP SCRATCH`. Writes `<scratch>/home` (the sandbox's home), `<scratch>/public` (what
-becomes visible in the run directory when the agent starts) and `<scratch>/launch.json`; on a mistake
+Internal verb `step-prepare PTB STEP SCRATCH SLOT`. Writes `<scratch>/home` (the sandbox's home), `<scratch>/public`
+(what becomes visible in the run directory when the agent starts) and `<scratch>/launch.json`; on a mistake
 `<step>/result.json` with cause and words. May be repeated: the supervisor hands over an empty scratch.
 """
 
@@ -156,7 +156,7 @@ def _stage(scratch: Path) -> Path:
     return target if target.exists() else source
 
 
-def _launch(plan: _Plan, scratch: Path, bundle: Path) -> dict[str, object]:
+def _launch(plan: _Plan, scratch: Path, bundle: Path, gpus: tuple[str, ...]) -> dict[str, object]:
     """Content of launch.json: the sandboxed command, its environment without secrets, its limits."""
     spec, sandbox, home = plan.spec, plan.sandbox, scratch / "home"
     inside = sandbox.home_inside(home)
@@ -190,6 +190,7 @@ def _launch(plan: _Plan, scratch: Path, bundle: Path) -> dict[str, object]:
         workdir="task",
         binds=tuple(binds),
         env=env,
+        gpus=gpus,
         network=spec.network,
         gateway_socket=gateway if spec.network == "gateway" else None,
         tmp=scratch / "tmp",
@@ -218,7 +219,7 @@ def _launch(plan: _Plan, scratch: Path, bundle: Path) -> dict[str, object]:
     }
 
 
-def prepare(run: RunFiles, scratch: Path) -> None:
+def prepare(run: RunFiles, scratch: Path, gpus: tuple[str, ...]) -> None:
     """Prepare one agent step. StepError or another PtbError; nothing outside scratch and the queue folder changes."""
     spec = RunSpec.model_validate_json(run.spec.read_bytes())
     content = Content.of()
@@ -240,7 +241,7 @@ def prepare(run: RunFiles, scratch: Path) -> None:
     bundle = _stage(scratch)
     populate(plan, scratch / "home")
     _reserve(run, base_model(content, spec.base_model))
-    launch = _launch(plan, scratch, bundle)
+    launch = _launch(plan, scratch, bundle, gpus)
     public = scratch / "public"
     public.mkdir()
     hours = names.format_hours(spec.hours)
@@ -257,9 +258,9 @@ def prepare(run: RunFiles, scratch: Path) -> None:
 
 def main(argv: Sequence[str]) -> int:
     """Internal verb; exit 1 with `<step>/result.json` when the step cannot be prepared."""
-    ptb, step, scratch = (Path(part) for part in argv)
+    ptb, step, scratch = (Path(part) for part in argv[:3])
     try:
-        prepare(RunFiles(ptb), scratch)
+        prepare(RunFiles(ptb), scratch, place.slot_gpus(argv[3]))
     except (PtbError, OSError, ValueError) as error:
         cause = error.cause if isinstance(error, StepError) else "prepare_failed"
         result = {"outcome": "failed", "cause": cause, "why": str(error)}

@@ -1,0 +1,148 @@
+"""The final evaluation as a sequence of attempts, with evaluators that fail as told (E §9 item 14, case A20)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ptb_tui.core.errors import NotAllowed
+from ptb_tui.evaluation import final
+from ptb_tui.evaluation.final import Attempt, AttemptResult
+
+
+@dataclass(frozen=True)
+class Step:
+    max_tokens: int | None
+    tries: int
+
+
+LADDER = (Step(None, 4), Step(3000, 3), Step(2000, 2))
+GOOD = AttemptResult({"accuracy": 0.5}, 10)
+Call = tuple[int, int, int, int | None]
+
+
+def bad(n: int, seconds: float = 1.0, cause: str = "eval_failed") -> AttemptResult:
+    return AttemptResult(None, seconds, cause, f"reason {n}", f"key {n}")
+
+
+def recorder(answer: Callable[[int, int, int], AttemptResult]) -> tuple[list[Call], final.RunAttempt]:
+    calls: list[Call] = []
+
+    def run(seed: int, stage: int, n: int, max_tokens: int | None) -> AttemptResult:
+        calls.append((seed, stage, n, max_tokens))
+        return answer(seed, stage, n)
+
+    return calls, run
+
+
+def test_success_at_once() -> None:
+    calls, run = recorder(lambda *_: GOOD)
+    outcome = final.run_final((1, 2), LADDER, run)
+    assert calls == [(1, 0, 1, None), (2, 0, 1, None)]
+    assert outcome.stage == 0 and not outcome.cause and list(outcome.measured) == [1, 2]
+
+
+def test_the_whole_ladder_4_3_2_then_stop() -> None:
+    calls, run = recorder(lambda seed, stage, n: bad(n))
+    outcome = final.run_final((1, 2), LADDER, run)
+    assert [call[1] for call in calls] == [0] * 4 + [1] * 3 + [2] * 2
+    assert [call[2] for call in calls] == list(range(1, 10)) and {call[0] for call in calls} == {1}
+    assert [call[3] for call in calls] == [None] * 4 + [3000] * 3 + [2000] * 2
+    assert outcome.cause == "eval_failed" and not outcome.measured and outcome.stage is None
+    assert "9 attempts" in outcome.why and "reason 9" in outcome.why
+
+
+def test_later_seeds_start_at_the_first_ones_stage() -> None:
+    calls, run = recorder(lambda seed, stage, n: GOOD if stage == 1 else bad(n))
+    outcome = final.run_final((1, 2, 3), LADDER, run)
+    assert calls[:5] == [(1, 0, 1, None), (1, 0, 2, None), (1, 0, 3, None), (1, 0, 4, None), (1, 1, 5, 3000)]
+    assert calls[5:] == [(2, 1, 1, 3000), (3, 1, 1, 3000)]
+    assert outcome.stage == 1
+
+
+def test_a_later_seed_that_fails_is_left_out() -> None:
+    calls, run = recorder(lambda seed, stage, n: GOOD if seed != 2 else bad(n))
+    outcome = final.run_final((1, 2, 3), LADDER, run)
+    assert list(outcome.measured) == [1, 3] and not outcome.cause
+    assert sum(1 for call in calls if call[0] == 2) == 9
+
+
+def test_identical_fast_failures_stop_the_ladder() -> None:
+    calls, run = recorder(lambda seed, stage, n: bad(0))
+    outcome = final.run_final((1,), LADDER, run, identical_failures=3)
+    assert len(calls) == 3 and "same words" in outcome.why and "reason 0" in outcome.why
+
+
+def test_slow_or_different_failures_do_not_stop_it() -> None:
+    slow, run = recorder(lambda seed, stage, n: bad(0, seconds=final.FAST_S + 1))
+    final.run_final((1,), LADDER, run)
+    mixed, run = recorder(lambda seed, stage, n: bad(n % 2))
+    final.run_final((1,), LADDER, run)
+    assert len(slow) == len(mixed) == 9
+
+
+def test_metrics_on_the_fifth_try() -> None:
+    calls, run = recorder(lambda seed, stage, n: GOOD if n == 5 else bad(n))
+    assert final.run_final((1,), LADDER, run).stage == 1 and len(calls) == 5
+
+
+def test_a_cause_of_the_site_is_kept_only_when_nothing_else_failed() -> None:
+    _, run = recorder(lambda seed, stage, n: bad(n, cause="disk_full"))
+    assert final.run_final((1,), LADDER, run).cause == "disk_full"
+    _, run = recorder(lambda seed, stage, n: bad(n, cause="disk_full" if n > 1 else "eval_failed"))
+    assert final.run_final((1,), LADDER, run).cause == "eval_failed"
+
+
+def test_every_attempt_is_reported_before_and_after() -> None:
+    seen: list[Attempt] = []
+    _, run = recorder(lambda seed, stage, n: GOOD if n == 2 else bad(n))
+    final.run_final((1,), LADDER, run, report=seen.append)
+    assert [(attempt.n, attempt.result is None) for attempt in seen] == [(1, True), (1, False), (2, True), (2, False)]
+    assert seen[1].to_json()["why"] == "reason 1" and seen[3].to_json()["ok"] is True
+
+
+def test_when_the_time_is_up_what_was_measured_counts() -> None:
+    calls, run = recorder(lambda seed, stage, n: GOOD)
+    outcome = final.run_final((1, 2, 3), LADDER, run, time_left=lambda: len(calls) < 2)
+    assert list(outcome.measured) == [1, 2] and not outcome.cause and "seed 3" in outcome.why
+    calls, run = recorder(lambda seed, stage, n: bad(n))
+    outcome = final.run_final((1, 2), LADDER, run, time_left=lambda: len(calls) < 2)
+    assert outcome.cause == "step_limit" and "2 attempts" in outcome.why and len(calls) == 2
+    outcome = final.run_final((1,), LADDER, run, time_left=lambda: False)
+    assert outcome.cause == "step_limit" and not outcome.attempts
+
+
+@pytest.mark.parametrize("seeds", [(), (1, 1)])
+def test_seeds_must_be_there_and_differ(seeds: tuple[int, ...]) -> None:
+    with pytest.raises(NotAllowed):
+        final.run_final(seeds, LADDER, lambda *_: GOOD)
+
+
+def test_an_evaluation_never_uses_an_existing_folder(tmp_path: Path) -> None:
+    (tmp_path / "evaluation").write_text("a file in the way")
+    (tmp_path / "evaluation_2").symlink_to("/nowhere")
+    assert final.new_output(tmp_path).name == "evaluation_3"
+    assert final.new_output(tmp_path).name == "evaluation_4"
+
+
+@given(
+    st.lists(st.integers(1, 3), min_size=1, max_size=3),
+    st.lists(st.booleans(), min_size=40, max_size=40),
+    st.integers(1, 3),
+)
+def test_stages_never_go_back_and_attempts_are_bounded(tries: list[int], luck: list[bool], count: int) -> None:
+    ladder = [Step(None, number) for number in tries]
+    remaining = iter(luck)
+    calls, run = recorder(lambda seed, stage, n: GOOD if next(remaining) else bad(n))
+    outcome = final.run_final(tuple(range(count)), ladder, run)
+    for seed in range(count):
+        own = [call for call in calls if call[0] == seed]
+        assert [call[1] for call in own] == sorted(call[1] for call in own) and len(own) <= sum(tries)
+        assert [call[2] for call in own] == list(range(1, len(own) + 1))
+    assert bool(outcome.cause) == (0 not in outcome.measured)
+    assert all(found.stage >= (outcome.stage or 0) for found in outcome.measured.values())
