@@ -29,9 +29,12 @@ def _gpu(gpus: int) -> str:
 def _setup(facts: PromptFacts) -> str:
     if not facts.inspect:
         return ""
+    normal = "- `evaluate.py` may log lines marked ERROR while it works; that is normal."
+    if facts.gpus == 0:
+        return normal
     return (
-        "- `evaluate.py` may log lines marked ERROR while it works; that is normal. When it really fails, GPU memory is"
-        " the usual cause: pass a smaller `--max-connections` or `--max-tokens`."
+        f"{normal} When it really fails, GPU memory is the usual cause: pass a smaller `--max-connections` or"
+        " `--max-tokens`."
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
@@ -72,7 +73,6 @@ class DoctorQuery(_Model):
 Query = Annotated[
     RunsQuery | RunQuery | TraceQuery | PlanQuery | QueueQuery | ScoresQuery | DoctorQuery, Field(discriminator="kind")
 ]
-QUERY: TypeAdapter[Query] = TypeAdapter(Query)
 
 
 class StepView(_Model):
@@ -202,7 +202,18 @@ Answer = Annotated[
     RunList | RunDetail | TraceChunk | PlanAnswer | QueueView | ScoresAnswer | DoctorReport,
     Field(discriminator="kind"),
 ]
-ANSWER: TypeAdapter[Answer] = TypeAdapter(Answer)
+
+
+@cache
+def query_type() -> TypeAdapter[Query]:
+    """Reads any query; built at first use, because building takes a while."""
+    return TypeAdapter(Query)
+
+
+@cache
+def answer_type() -> TypeAdapter[Answer]:
+    """Reads any answer."""
+    return TypeAdapter(Answer)
 
 
 class Range(_Model):

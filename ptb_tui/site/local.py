@@ -23,24 +23,18 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from ptb_tui.content.lookup import Content
-from ptb_tui.content.protocols import load_protocol
 from ptb_tui.core import clock, files
 from ptb_tui.core import query as q
 from ptb_tui.core.action import Action, Cancel, Collect, Dispatch, Evaluate, Judge, Receipt, Retry, RunRef, Submit
 from ptb_tui.core.backend import Backend, Job, Place
-from ptb_tui.core.errors import ConfigError, NotAllowed, NotFound
+from ptb_tui.core.errors import ConfigError, NotAllowed, NotFound, TokenConflict
 from ptb_tui.core.layout import Root, RunFiles
 from ptb_tui.core.scores import Board
-from ptb_tui.core.settings import Settings
+from ptb_tui.core.settings import Settings, SiteConfig
 from ptb_tui.core.spec import RunSpec, Sweep
-from ptb_tui.results.collect import build_board, rules_of
 from ptb_tui.results.records import RunRecord
 from ptb_tui.results.store import RunStore, Scan, detail, find, row
-from ptb_tui.results.tables import write_board
-from ptb_tui.run import locks, place, submit
-from ptb_tui.run.dispatch import slot_names
-from ptb_tui.run.plan import make_plan, token_of
-from ptb_tui.site import bundle, doctor
+from ptb_tui.run import locks, place
 
 T = TypeVar("T")
 TRACE_CHUNK = 1 << 18
@@ -88,6 +82,9 @@ class LocalSite:
             answer = await asyncio.to_thread(self._answer, query)
             if isinstance(answer, q.RunList):
                 changed = tuple(run for run in answer.runs if rows.get(run.id) != run)
+                gone = set(rows) - {run.id for run in answer.runs}
+                if gone:  # what no longer matches is shown once more, as it is now
+                    changed += (await asyncio.to_thread(self._runs, q.RunsQuery(ids=tuple(sorted(gone))))).runs
                 rows = {run.id: run for run in answer.runs}
                 if before is None or changed:
                     yield answer if before is None else answer.model_copy(update={"runs": changed})
@@ -141,7 +138,7 @@ class LocalSite:
             q.PlanQuery: lambda query: q.PlanAnswer(plan=self.plan(query.sweep)),
             q.QueueQuery: lambda query: self._queue(),
             q.ScoresQuery: lambda query: q.ScoresAnswer(board=self._board(query.protocol, query.policy, query.methods)),
-            q.DoctorQuery: lambda query: doctor.report(self.settings, self.root, self.content),
+            q.DoctorQuery: lambda query: self._doctor(),
         }
         return answers[type(query)](query)
 
@@ -169,12 +166,13 @@ class LocalSite:
         agent = record.agent_step
         ended = record.foreign or agent is None or agent.ended
         path = record.path / ("solve_out.txt" if query.raw else "solve_parsed.txt")
-        if not path.is_file() and not query.raw:
+        if record.foreign and not path.is_file():
             path = record.path / "solve_out.txt"
         try:
             fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         except OSError:
-            return q.TraceChunk(run_id=record.id, offset=0, next=0, size=0, text="", ended=ended)
+            start = max(0, query.offset)
+            return q.TraceChunk(run_id=record.id, offset=start, next=start, size=start, text="", ended=ended)
         try:
             size = os.fstat(fd).st_size
             offset = max(0, size + query.offset) if query.offset < 0 else min(query.offset, size)
@@ -192,13 +190,23 @@ class LocalSite:
 
     def plan(self, sweep: Sweep) -> Any:
         """The plan of a sweep here."""
-        return make_plan(sweep, self.root, self.content, self.settings)
+        from ptb_tui.run.plan import make_plan
+
+        return make_plan(sweep, self.root, self.content, self.settings, self._site.sandbox)
+
+    def _doctor(self) -> q.DoctorReport:
+        from ptb_tui.site.doctor import report
+
+        return report(self.settings, self.root, self.content)
 
     def _queue(self) -> q.QueueView:
+        from ptb_tui.run.dispatch import slot_names
+
         slots = []
         for name in slot_names(self.root) if self.root.ptb.is_dir() else ():
             fd = locks.take_slot(self.root, name) if self.root.state.is_dir() else -1
-            slots.append(q.SlotView(name=name, busy=fd is None))
+            holder = locks.holder(self.root, name) if fd is None else ""
+            slots.append(q.SlotView(name=name, busy=fd is None, holder=holder))
             if fd is not None and fd >= 0:
                 os.close(fd)
         active = [row(record) for record in self._scan().runs if record.active]
@@ -207,6 +215,9 @@ class LocalSite:
         return q.QueueView(slots=tuple(slots), running=tuple(running), waiting=tuple(waiting))
 
     def _board(self, protocol: str, policy: str, methods: tuple[str, ...] = ()) -> Board:
+        from ptb_tui.content.protocols import load_protocol
+        from ptb_tui.results.collect import build_board, rules_of
+
         records = self._scan().runs
         name = protocol
         if not name:
@@ -223,6 +234,8 @@ class LocalSite:
         done = journal / f"{token}.json"
         with contextlib.suppress(ValidationError):
             if (known := files.read_object(done)) is not None:
+                if known["action"] != action.model_dump(mode="json"):
+                    raise TokenConflict(f"request token {token} stands for another action")
                 return Receipt.model_validate(known["receipt"])
         if isinstance(action, Collect) and self.root.path.is_dir() and not os.access(self.root.path, os.W_OK):
             words = f"{self.root.path} may only be read: nothing was written; `ptb-tui scores` shows the table"
@@ -247,26 +260,32 @@ class LocalSite:
         return receipt
 
     def _backend(self) -> Backend:
-        site = self.settings.site(self.name) if self.name in ("local", *self.settings.config.sites) else None
         package = Path(place.__file__).resolve().parents[1]
         beside = package.parent / "ptb"
         entry = beside if beside.is_file() else package / "__main__.py"
         env = {"PTB_ENV_FILE": str(self.settings.env_file.absolute())} if self.settings.env_file else {}
-        where = Place(self.root.path, (sys.executable, "-I", str(entry)), site.slots if site else None, env)
-        return load_backend(site.backend if site else "local", where)
+        where = Place(self.root.path, (sys.executable, "-I", str(entry)), self._site.slots, env)
+        return load_backend(self._site.backend, where)
+
+    @property
+    def _site(self) -> SiteConfig:
+        """Configuration of this site; a far end is configured there as `local`."""
+        return self.settings.config.sites.get(self.name, SiteConfig())
 
     def _write_site(self) -> None:
         """The site's own part of the configuration, for dispatch, supervisors and steps."""
         import tomli_w
 
-        site = self.settings.config.sites.get(self.name)
-        path = self.root.ptb / "site.toml"
-        if site is None or path.exists():
+        site, path = self._site, self.root.ptb / "site.toml"
+        if path.exists():
             return
         table = {"slots": site.slots, "scratch": site.scratch, "sandbox": site.sandbox, "max_hours": site.max_hours}
         files.replace(path, tomli_w.dumps({key: value for key, value in table.items() if value}))
 
     def _submit(self, action: Submit, token: str) -> Receipt:
+        from ptb_tui.run import submit
+        from ptb_tui.site import bundle
+
         plan = self.plan(action.sweep)
         blocked = [cell for cell in plan.cells if cell.action == "blocked"]
         if blocked:
@@ -307,6 +326,8 @@ class LocalSite:
         return Content((folder,)) if folder.is_dir() else self.content
 
     def _cancel(self, action: Cancel, token: str) -> Receipt:
+        from ptb_tui.run import submit
+
         record, _, spec = self._ours(action.run)
         if not record.active:
             return Receipt(action="cancel", words=f"run {record.id} has ended already", runs=(RunRef(id=record.id),))
@@ -325,6 +346,8 @@ class LocalSite:
         return record, run_files, spec
 
     def _judge(self, action: Judge, token: str) -> Receipt:
+        from ptb_tui.run import submit
+
         record, run_files, spec = self._ended_run(action.run, "judged")
         content = self._bundle_content(spec)
         who = action.operator or self.settings.operator
@@ -333,6 +356,8 @@ class LocalSite:
         return Receipt(action="judge", words=f"asked for {', '.join(names)}", runs=(RunRef(id=record.id),))
 
     def _evaluate(self, action: Evaluate, token: str) -> Receipt:
+        from ptb_tui.run import submit
+
         record, run_files, spec = self._ended_run(action.run, "evaluated")
         content = self._bundle_content(spec)
         step = submit.evaluate_step(spec, content, action.operator or self.settings.operator)
@@ -340,6 +365,10 @@ class LocalSite:
         return Receipt(action="evaluate", words=f"asked for {', '.join(names)}", runs=(RunRef(id=record.id),))
 
     def _retry(self, action: Retry, token: str) -> Receipt:
+        from ptb_tui.run import submit
+        from ptb_tui.run.plan import token_of
+        from ptb_tui.site import bundle
+
         record, _, spec = self._ours(action.run)
         if record.active:
             raise NotAllowed(f"run {record.id} is still under way", hint=f"ptb-tui cancel {record.id}")
@@ -355,6 +384,8 @@ class LocalSite:
         return Receipt(action="retry", words="submitted", runs=(submit.submit(self.root, fresh, self.content),))
 
     def _collect(self, action: Collect, token: str) -> Receipt:
+        from ptb_tui.results.tables import write_board
+
         board = write_board(self.root.path, self._board(action.protocol, action.policy))
         return Receipt(action="collect", words=f"wrote {len(board.files)} files", files=board.files)
 

@@ -24,7 +24,7 @@ from pydantic_core import from_json, to_json
 
 from ptb_tui.core.action import Action
 from ptb_tui.core.errors import PtbError, WireError, from_wire
-from ptb_tui.core.query import ANSWER, Answer, Query
+from ptb_tui.core.query import Answer, Query, answer_type
 from ptb_tui.core.text import sanitize
 
 VERSION = 1
@@ -139,7 +139,7 @@ def body_of(model: type[_M], body: dict[str, Any]) -> _M:
 def answer_of(body: dict[str, Any]) -> Answer:
     """Read the body of an answer or of a watch's item. WireError names what is wrong in it."""
     try:
-        return ANSWER.validate_python(body)
+        return answer_type().validate_python(body)
     except ValidationError as error:
         raise WireError(f"an answer is not understood ({words(error)})", hint=_SAME) from error
 

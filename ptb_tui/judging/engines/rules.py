@@ -153,9 +153,7 @@ class RulesEngine:
     def _none(self, reason: str) -> EngineResult:
         return EngineResult(VerdictState.MISSING, reason=reason, engine=self.name, engine_version=VERSION)
 
-    def _result(
-        self, fields: dict[str, bool | str], findings: list[Finding], extra: dict[str, object]
-    ) -> EngineResult:
+    def _result(self, fields: dict[str, bool | str], findings: list[Finding], extra: dict[str, object]) -> EngineResult:
         flagged = any(value is True for value in fields.values())
         return EngineResult(
             VerdictState.FLAGGED if flagged else VerdictState.CLEAN, fields, findings=tuple(findings[:MAX_FINDINGS]),
