@@ -1,0 +1,1 @@
+"""Words and numbers shared by console, command line and reports: one formatter each."""

@@ -1,0 +1,127 @@
+"""Plain tables: fixed columns, East-Asian widths, untrusted text made safe. Pure; styling is applied by the caller."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from ptb_tui.core.text import sanitize
+
+CELL_LIMIT = 400  # characters of one cell; a longer one is cut before it is measured
+_GAP = 2
+_SMALLEST = 8  # no column is squeezed below this
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A piece of a line in one colour."""
+
+    text: str
+    colour: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One cell; its text may be untrusted."""
+
+    text: str
+    colour: str = ""
+
+
+@dataclass(slots=True)
+class Table:
+    """Columns and rows. `right` and `rigid` are column numbers: right-aligned ones, and ones that are never cut."""
+
+    columns: Sequence[str]
+    rows: list[Sequence[Cell]] = field(default_factory=list)
+    right: frozenset[int] = frozenset()
+    rigid: frozenset[int] = frozenset()
+
+    def add(self, *cells: Cell | str) -> None:
+        """Append a row; plain text has no colour."""
+        self.rows.append([cell if isinstance(cell, Cell) else Cell(cell) for cell in cells])
+
+
+def text_width(text: str) -> int:
+    """Terminal cells that a text without control characters takes."""
+    if text.isascii():
+        return len(text)
+    return sum(_char_width(char) for char in text)
+
+
+def _char_width(char: str) -> int:
+    if unicodedata.category(char) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+def cut(text: str, width: int) -> str:
+    """The text in at most `width` cells; a cut is marked with "…"."""
+    if text_width(text) <= width:
+        return text
+    if width <= 0:
+        return ""
+    used, kept = 0, []
+    for char in text:
+        used += _char_width(char)
+        if used > width - 1:
+            break
+        kept.append(char)
+    return "".join(kept) + "…"
+
+
+def pad(text: str, width: int, *, right: bool = False) -> str:
+    """The text cut or filled to exactly `width` cells."""
+    short = cut(text, width)
+    fill = " " * (width - text_width(short))
+    return fill + short if right else short + fill
+
+
+def _fit(widths: list[int], rigid: frozenset[int], room: int) -> list[int]:
+    """Take from the widest columns until the row fits, or nothing more can be taken."""
+    widths = list(widths)
+    while sum(widths) + _GAP * (len(widths) - 1) > room:
+        soft = [number for number in range(len(widths)) if number not in rigid and widths[number] > _SMALLEST]
+        if not soft:
+            break
+        widest = max(soft, key=lambda number: widths[number])
+        widths[widest] -= 1
+    return widths
+
+
+def _safe(text: str) -> str:
+    if len(text) <= CELL_LIMIT and text.isprintable():  # nearly every cell; `sanitize` would change nothing
+        return text
+    return sanitize(text, limit=CELL_LIMIT, newlines=False)
+
+
+def lay_out(table: Table, width: int | None = None) -> list[list[Span]]:
+    """The lines of a table, header first, each a list of coloured pieces. `width` None: as wide as it needs."""
+    body = [[(_safe(cell.text), cell.colour) for cell in row] for row in table.rows]
+    widths = [text_width(name) for name in table.columns]
+    for row in body:
+        for number, (text, _) in enumerate(row):
+            widths[number] = max(widths[number], text_width(text))
+    if width is not None:
+        widths = _fit(widths, table.rigid, width)
+    lines = [_line([(name, "bold") for name in table.columns], widths, table.right)]
+    lines.extend(_line(row, widths, table.right) for row in body)
+    return lines
+
+
+def _line(row: Sequence[tuple[str, str]], widths: Sequence[int], right: frozenset[int]) -> list[Span]:
+    spans: list[Span] = []
+    last = max((number for number, (text, _) in enumerate(row) if text), default=-1)
+    for number, (text, colour) in enumerate(row[: last + 1]):
+        if number:
+            spans.append(Span(" " * _GAP))
+        aligned = number in right
+        shown = pad(text, widths[number], right=aligned) if aligned or number < last else cut(text, widths[number])
+        spans.append(Span(shown, colour))
+    return spans
+
+
+def plain(lines: Iterable[Sequence[Span]]) -> list[str]:
+    """Lines without colour."""
+    return ["".join(span.text for span in line) for line in lines]

@@ -1,0 +1,55 @@
+"""Sweeps from one command, at hand and behind `serve`."""
+
+from __future__ import annotations
+
+import json
+
+from tests.e2e.conftest import Lab
+
+
+def test_a_sweep_from_plan_to_table(any_lab: Lab) -> None:
+    lab = any_lab
+    sweep = lab.sweep("saystart+model+sayend", "exit3", "model+exit1")
+    dry = lab.run("--batch", sweep, "--dry-run")
+    assert "3 to submit" in dry and not lab.run_dirs()
+    lines = lab.run("--batch", sweep, "--yes", "--json", rc=0)
+    board = [json.loads(line) for line in lines.splitlines()][-1]
+    assert board
+    table = lab.run("scores")
+    assert "75.0" in table and "no model" in table
+    rows = {row["method"]: row for row in (cell for line in lab.json("runs") for cell in line.get("runs", [line]))}
+    assert rows["toy_saystart+model+sayend_0.5h"]["worth"] == "scored"
+    assert rows["toy_exit3_0.5h"]["worth"] == "no_model"
+    assert rows["toy_model+exit1_0.5h"]["worth"] == "scored", "an agent's exit status is not its result"
+    again = lab.run("--batch", sweep, "--yes")
+    assert "3 exist" in again and len(lab.ids()) == 3, again
+    for run in lab.run_dirs():
+        names = {path.name for path in run.iterdir()}
+        assert {"output.log", "error.log", "prompt.txt", "solve_out.txt", "solve_parsed.txt", "time_taken.txt"} <= names
+        assert {"judgement_gpt5_4.json", "judgement_general.json", "task"} <= names
+    scratch = lab.base / "scratch"
+    assert not [path for path in scratch.glob("*/*/*") if path.is_dir()], "scratch is removed after the harvest"
+
+
+def test_a_failed_evaluation_can_be_made_good(any_lab: Lab) -> None:
+    lab = any_lab
+    switch = lab.cwd / "tasks" / "toy" / "switch"
+    switch.write_text("ok")
+    sweep = lab.sweep("model")
+    lab.run("--batch", sweep, "--yes")
+    good = lab.run("scores")
+
+    other = Lab(lab.base / "other", site=lab.site)
+    try:
+        (other.cwd / "tasks" / "toy" / "switch").write_text("fail")
+        sweep = other.sweep("model")
+        other.run("--batch", sweep, "--yes", rc=None)
+        assert "evaluation" in other.run("scores") or "eval" in other.run("scores")
+        bundle = next(other.results.glob("_ptb/bundles/*/tasks/toy/switch"))
+        bundle.write_text("ok")  # what made it fail is gone
+        run_id = str(other.ids()[0])
+        other.run("eval", run_id, "--wait")
+        strip = lambda text, ids: text.replace(str(ids[0]), "ID")  # noqa: E731
+        assert strip(other.run("scores"), other.ids()) == strip(good, lab.ids())
+    finally:
+        other.close()
