@@ -168,7 +168,7 @@ async def list_runs(
     match: Annotated[str, typer.Option("--match", metavar="T", help="Part of method, run, state or worth.")] = "",
 ) -> int:
     """List the runs, newest first; or one of the verbs below."""
-    from ptb_tui.core.query import RunsQuery
+    from ptb_tui.core.rows import RunsQuery
     from ptb_tui.present.runs import run_list
 
     async with call.site() as (site, _):

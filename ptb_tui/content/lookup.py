@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 import ptb_tui
 from ptb_tui.core.errors import ContentError, NotFound
-from ptb_tui.core.spec import explain
+from ptb_tui.core.explain import explain
 
 M = TypeVar("M", bound=BaseModel)
 KINDS = ("agents", "tasks", "judges", "containers", "sweeps")

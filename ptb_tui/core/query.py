@@ -7,23 +7,39 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
+from ptb_tui.core.rows import RunList, RunRow, RunsQuery
 from ptb_tui.core.scores import Board, VerdictSummary
 from ptb_tui.core.spec import Plan, Sweep
+
+__all__ = [
+    "Answer",
+    "Check",
+    "DoctorQuery",
+    "DoctorReport",
+    "PlanAnswer",
+    "PlanQuery",
+    "Query",
+    "QueueQuery",
+    "QueueView",
+    "Range",
+    "RunDetail",
+    "RunList",
+    "RunQuery",
+    "RunRow",
+    "RunsQuery",
+    "ScoresAnswer",
+    "ScoresQuery",
+    "SlotView",
+    "StepView",
+    "TraceChunk",
+    "TraceQuery",
+    "answer_type",
+    "query_type",
+]
 
 
 class _Model(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class RunsQuery(_Model):
-    """The runs of a site, newest first."""
-
-    kind: Literal["runs"] = "runs"
-    sweep: str = ""
-    match: str = ""  # part of method, run, state or worth
-    active: bool = False
-    failed: bool = False
-    ids: tuple[int, ...] = ()
 
 
 class RunQuery(_Model):
@@ -88,41 +104,6 @@ class StepView(_Model):
     started: str = ""
     seconds: float | None = None
     limit_s: float | None = None
-
-
-class RunRow(_Model):
-    """One run in a list. Times are UTC text; seconds are durations of one boot's monotonic clock."""
-
-    id: int
-    method: str
-    benchmark: str
-    model: str
-    origin: Literal["ptb", "upstream", "harbor"] = "ptb"
-    path: str = ""
-    state: str = ""
-    step: str = ""
-    phase: str = ""
-    cause: str = ""
-    flags: tuple[str, ...] = ()
-    worth: str = ""
-    reason: str = ""
-    letters: str = ""
-    score: float | None = None
-    created: str = ""
-    seconds: float | None = None
-    remaining: float | None = None
-    sweep: str = ""
-    sweep_name: str = ""
-    steps_ended: int = 0
-    steps_total: int = 0
-
-
-class RunList(_Model):
-    """Answer to `RunsQuery`."""
-
-    kind: Literal["runs"] = "runs"
-    runs: tuple[RunRow, ...] = ()
-    problems: tuple[str, ...] = ()
 
 
 class RunDetail(_Model):

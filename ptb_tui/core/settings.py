@@ -17,7 +17,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ptb_tui.core.errors import ConfigError
-from ptb_tui.core.spec import explain
+from ptb_tui.core.explain import explain
 
 RESULTS = "POST_TRAIN_BENCH_RESULTS_DIR"
 EXTRA_RESULTS = "POST_TRAIN_BENCH_EXTRA_RESULTS_DIRS"

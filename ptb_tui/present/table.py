@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 from ptb_tui.core.text import sanitize
 
@@ -47,9 +48,10 @@ def text_width(text: str) -> int:
     """Terminal cells that a text without control characters takes."""
     if text.isascii():
         return len(text)
-    return sum(_char_width(char) for char in text)
+    return sum(map(_char_width, text))
 
 
+@cache
 def _char_width(char: str) -> int:
     if unicodedata.category(char) in ("Mn", "Me", "Cf"):
         return 0
@@ -73,9 +75,12 @@ def cut(text: str, width: int) -> str:
 
 def pad(text: str, width: int, *, right: bool = False) -> str:
     """The text cut or filled to exactly `width` cells."""
-    short = cut(text, width)
-    fill = " " * (width - text_width(short))
-    return fill + short if right else short + fill
+    taken = text_width(text)
+    if taken > width:
+        text = cut(text, width)
+        taken = text_width(text)
+    fill = " " * (width - taken)
+    return fill + text if right else text + fill
 
 
 def _fit(widths: list[int], rigid: frozenset[int], room: int) -> list[int]:

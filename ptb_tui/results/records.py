@@ -142,6 +142,9 @@ class RunRecord:
         return self.origin != "ptb"
 
 
+_WORTH = ("no_model", "invalid_model")  # facts of worth, not failures: such a run has done all it could
+
+
 def shown_step(steps: tuple[StepRecord, ...]) -> StepRecord | None:
     """The step that says where a run stands: the first that has not ended, else the last that matters.
 
@@ -155,7 +158,7 @@ def shown_step(steps: tuple[StepRecord, ...]) -> StepRecord | None:
         if not step.ended:
             return step
     for kind in ("evaluate", "judge", "agent"):
-        found = [step for step in steps if step.kind == kind]
+        found = [step for step in steps if step.kind == kind and step.cause not in _WORTH]
         if found:
             return found[-1]
     return None

@@ -85,8 +85,9 @@ def _derived(judge: str, history: list[Entry]) -> JudgeSpec:
 
 def _finding_words(finding: Finding) -> str:
     where = f" ({finding.file}{f':{finding.line}' if finding.line else ''})" if finding.file else ""
-    item = f" [{finding.item}]" if finding.item else ""
-    return sanitize(f"{finding.words}{where}{item}", limit=300, newlines=False)
+    item = f": {finding.item}" if finding.item else ""
+    excerpt = f", “{finding.excerpt}”" if finding.excerpt else ""
+    return sanitize(f"{finding.words}{where}{item}{excerpt}", limit=300, newlines=False)
 
 
 def _justification(verdict: Mapping[str, object], flagged: tuple[str, ...]) -> str:

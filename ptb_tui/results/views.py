@@ -58,7 +58,7 @@ def row_values(record: RunRecord) -> dict[str, Any]:
 
 def row(record: RunRecord) -> RunRow:
     """One run in a list."""
-    from ptb_tui.core.query import RunRow  # costs 0.2 s at first use
+    from ptb_tui.core.rows import RunRow
 
     return RunRow.model_construct(**row_values(record))
 

@@ -57,6 +57,7 @@ class _Pass:
         self.candidates: list[tuple[_Candidate, int, int]] = []  # with run and supervisor lock
         self.working: dict[str, int] = {}  # sweep → runs at work
         self.started: list[int] = []
+        self.reserved: set[str] = set()  # slots of runs that are looked after; an adopter waits for its own to get free
 
     def look(self, run_id: int) -> None:
         """Settle, adopt, or remember as a candidate."""
@@ -75,7 +76,7 @@ class _Pass:
             if spec is None:
                 return
             steps = steps_now(run)
-            if all(step.state.state.ended for step in steps):
+            if all(step.over for step in steps):
                 place.settle(self.root, run, run_id)
                 self.root.live(run_id).unlink(missing_ok=True)
                 return
@@ -88,7 +89,7 @@ class _Pass:
                 self._start(run_id, numbers, self._slot_of(run, first), [], guard)
                 self._count(run_id)
                 return
-            begun = first.state.state.active
+            begun = first.state.state.active or first.state.started
             candidate = _Candidate(
                 rank=(0 if begun else 1, -int(spec.get("priority") or 0), run_id),
                 run_id=run_id,
@@ -105,9 +106,11 @@ class _Pass:
 
     def _count(self, run_id: int) -> None:
         with contextlib.suppress(PtbError):
-            spec = files.read_object(place.find(self.root, run_id).spec) or {}
-            sweep = str(spec.get("sweep") or "")
+            run = place.find(self.root, run_id)
+            sweep = str((files.read_object(run.spec) or {}).get("sweep") or "")
             self.working[sweep] = self.working.get(sweep, 0) + 1
+            for step in (step for step in steps_now(run) if step.state.state.active):
+                self.reserved.update(self._slot_of(run, step).split(","))
 
     def _slot_of(self, run: RunFiles, step: StepNow) -> str:
         folder = next(path for number, _, path in run.step_folders() if number == step.number)
@@ -123,7 +126,7 @@ class _Pass:
             taken: list[tuple[str, int]] = []
             room = not candidate.max_parallel or self.working.get(candidate.sweep, 0) < candidate.max_parallel
             if kind not in exhausted and room:
-                for name in (name for name in names if name.startswith(kind)):
+                for name in (name for name in names if name.startswith(kind) and name not in self.reserved):
                     if len(taken) == max(1, candidate.gpus):
                         break
                     fd = locks.take_slot(self.root, name)

@@ -18,6 +18,12 @@ class StepNow:
     name: str
     state: StepState
     spec: dict[str, Any]
+    closed: bool = True  # its supervisor said how it ended, or its command never started
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing is left to do; an exit record alone proves the end, but the step must still be closed."""
+        return self.state.state.ended and self.closed
 
     @property
     def job(self) -> int:
@@ -44,9 +50,11 @@ def steps_now(run: RunFiles) -> list[StepNow]:
                 waits |= not set(wait.get("steps") or ()) <= ended
             elif wait.get("kind") == "not_before":
                 waits |= str(wait.get("time")) > clock.utc_text()
+        log = events.read(folder).events
+        kinds = {event.kind for event in log}
         state = fold(
             StepFiles(
-                events=events.read(folder).events,
+                events=log,
                 exit=files.read_object(folder / "exit.json"),
                 cancelled=cancelled,
                 harvests=name.kind == "agent",
@@ -55,14 +63,14 @@ def steps_now(run: RunFiles) -> list[StepNow]:
         )
         if state.state.ended:
             ended.add(str(name))
-        found.append(StepNow(number, str(name), state, spec))
+        found.append(StepNow(number, str(name), state, spec, "ended" in kinds or "started" not in kinds))
     return found
 
 
 def next_job(steps: list[StepNow]) -> list[StepNow]:
     """The steps of the first job that has something to do and does not wait; empty when there is none."""
     for job in sorted({step.job for step in steps}):
-        todo = [step for step in steps if step.job == job and not step.state.state.ended]
+        todo = [step for step in steps if step.job == job and not step.over]
         if todo and todo[0].state.state is not State.WAITING:
             return todo
     return []

@@ -20,6 +20,7 @@ from ptb_tui.core import files
 from ptb_tui.core.errors import NotFound
 from ptb_tui.core.layout import Root, RunFiles
 
+GONE = ".gone"  # ends the name of a step's scratch that is being removed
 KEEP = ("PTB_ENV_FILE", "PTB_SCRATCH", "PTB_EVAL_LIMIT", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "LANG", "TZ")
 
 
@@ -96,7 +97,7 @@ def settle(root: Root, run: RunFiles, run_id: int) -> None:
             os.rename(run.ptb, target / str(run_id))
     scratch = run_scratch(root, run_id)
     with contextlib.suppress(OSError):
-        if all(name == "bundle" for name in os.listdir(scratch)):
+        if all(name == "bundle" or name.endswith(GONE) for name in os.listdir(scratch)):
             shutil.rmtree(scratch, ignore_errors=True)
 
 

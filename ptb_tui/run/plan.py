@@ -102,6 +102,19 @@ def _key_problems(keys: Sequence[str], values: Mapping[str, str], env_file: obje
     return [Problem(words=f"{key} has no value", remedy=f"put {key}=… into {where}") for key in missing]
 
 
+_SETTINGS = ("protocol", "judges", "judges_when", "network", "keys", "endpoints")
+
+
+def _remarks(spec: RunSpec, record: RunRecord) -> tuple[Problem, ...]:
+    """What a person should know about the run that is there already: it was asked for with other settings."""
+    before, now = record.spec, spec.model_dump(mode="json")
+    other = [key for key in _SETTINGS if before is not None and key in before and before[key] != now[key]]
+    if not other:
+        return ()
+    words = f"{spec.method}: what is there was submitted with another {', '.join(other)}"
+    return (Problem(words=words, remedy="`experiment` makes it a method of its own", blocks=False),)
+
+
 @dataclass(frozen=True, slots=True)
 class Planner:
     """Everything a plan depends on, read once."""
@@ -169,9 +182,11 @@ class Planner:
         now = self.existing.get(spec.cell, Existing())
         spec = spec.sealed(token=token_of(spec, now.attempts))
         if now.counts is not None:
-            return PlanCell(spec=spec, action="exists", run_id=now.counts.id, why="has a result")
+            remarks = _remarks(spec, now.counts)
+            return PlanCell(spec=spec, action="exists", run_id=now.counts.id, why="has a result", problems=remarks)
         if now.active is not None:
-            return PlanCell(spec=spec, action="running", run_id=now.active.id, why="is under way")
+            remarks = _remarks(spec, now.active)
+            return PlanCell(spec=spec, action="running", run_id=now.active.id, why="is under way", problems=remarks)
         problems = self._problems(spec, task, protocol)
         why = f"attempt {now.attempts + 1}: earlier ones do not count" if now.attempts else ""
         return PlanCell(spec=spec, action="blocked" if problems else "submit", why=why, problems=tuple(problems))

@@ -6,11 +6,13 @@ import contextlib
 import ctypes
 import os
 import signal
+import time
 from collections.abc import Iterable, Iterator
 
 from ptb_tui.core import clock
 
 _PR_SET_CHILD_SUBREAPER = 36
+_END_S = 10.0
 
 
 def become_subreaper() -> bool:
@@ -89,3 +91,16 @@ def marked(variable: bytes) -> Iterator[int]:
             with contextlib.suppress(OSError), open(f"/proc/{name}/environ", "rb") as file:
                 if variable in file.read().split(b"\0"):
                     yield int(name)
+
+
+def end_marked(command: bytes, relay: bytes) -> None:
+    """End what a killed shim left alive: its command's processes, then, once it has drained their output, its relay."""
+    for token, at_once in ((command, True), (relay, False)):
+        limit = clock.monotonic() + _END_S
+        while left := list(marked(token)):
+            late = clock.monotonic() > limit
+            for pid in left if at_once or late else ():
+                send(pid, signal.SIGKILL)
+            if late:
+                break
+            time.sleep(0.05)

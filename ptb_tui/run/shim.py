@@ -96,7 +96,7 @@ class Shim:
             stdin=self.pipe_r,
             stdout=self.raw,
             stderr=subprocess.DEVNULL,
-            env={"PATH": os.defpath + ":/usr/bin:/bin"},
+            env={"PATH": os.defpath + ":/usr/bin:/bin", "PTB_RELAY": str(self.scratch)},  # found when the shim is gone
         )
 
     def _start_command(self) -> None:

@@ -34,6 +34,7 @@ PUBLIC_SAMPLE_S = 60.0
 PREPARE_LIMIT_S = 900.0
 HARVEST_LIMIT_S = 4 * 3600.0
 HARVEST_TRIES = 3
+FOLLOWER_END_S = 10.0  # from its last file to its end
 
 
 class JobView(Protocol):
@@ -81,8 +82,8 @@ class Step:
             outcome, reason, why, facts = "failed", error.cause, error.message, {}
         except (PtbError, OSError, ValueError, KeyError) as error:
             outcome, reason, why, facts = "failed", "unknown", f"{type(error).__name__}: {error}", {}
-        if not (self.scratch / "shim.json").exists() and outcome != "done":
-            erase(self.scratch)  # its command never started
+        if self.shim is None and not (self.scratch / "raw").exists() and outcome != "done":
+            self._drop_scratch()  # its command never started
         if facts:
             self.log.append("result", **facts)
         self.log.append("ended", outcome=outcome, cause=reason, why=why[:2000])
@@ -160,21 +161,24 @@ class Step:
     def _move_in(self) -> None:
         """The last act of preparing: one rename makes the queued run a run directory (design §5, Ids)."""
         job = self.job
-        if job.files.started:
-            return  # a former supervisor got this far
         method, run = str(job.spec["method"]), str(job.spec["run"])
         target = job.root.path / method / run
         mark = target / ".ptb.moving"
-        target.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            target.mkdir()
-        except FileExistsError:
-            if os.listdir(target) and files.read_bytes(mark) != str(job.spec["token"]).encode():
-                raise StepError(f"{target} exists already and is not ours to fill", cause="prepare_failed") from None
-        files.replace(mark, str(job.spec["token"]))
+        if not job.files.started:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                target.mkdir()
+            except FileExistsError:
+                if os.listdir(target) and files.read_bytes(mark) != str(job.spec["token"]).encode():
+                    words = f"{target} exists already and is not ours to fill"
+                    raise StepError(words, cause="prepare_failed") from None
+            files.replace(mark, str(job.spec["token"]))
         public = self.scratch / "public"
         for name in sorted(os.listdir(public)) if public.is_dir() else ():
             shutil.copyfile(public / name, target / name)
+        if job.files.started:  # a former supervisor got this far
+            mark.unlink(missing_ok=True)
+            return
         live = job.root.live(job.run_id)
         live.parent.mkdir(parents=True, exist_ok=True)
         files.replace(live, f"{method}/{run}/.ptb\n")
@@ -262,7 +266,7 @@ class Step:
     def _take_locks(self) -> None:
         """An adopter takes over the run and the slot once the shim has let go of them."""
         job = self.job
-        for name in ("run", job.slot):
+        for name in ("run", *job.slot.split(",")):
             while True:
                 path = locks.run_lock(job.root, job.run_id)
                 fd = locks.take(path) if name == "run" else (locks.take_slot(job.root, name) if name else -1)
@@ -299,9 +303,9 @@ class Step:
         record = files.read_object(self.folder / "exit.json")
         if record is None and (record := files.read_object(self.scratch / "exit.json")) is not None:
             files.replace(self.folder / "exit.json", files.dump(record))
-        token = f"PTB_STEP={self.scratch}".encode()
-        for pid in processes.marked(token):
-            processes.send(pid, signal.SIGKILL)
+        processes.end_marked(*(f"{name}={self.scratch}".encode() for name in ("PTB_STEP", "PTB_RELAY")))
+        if not self.scratch.is_dir() and self.name.kind == "agent":
+            return self._outcome(record, self._harvested())
         if self.name.kind != "agent":
             return self._finish_program(record)
         size = (self.scratch / "raw").stat().st_size if (self.scratch / "raw").exists() else 0
@@ -312,9 +316,33 @@ class Step:
             time.sleep(TICK_S / 2)
         done = files.read_object(self.scratch / "follow.done") or {}
         self.log.append("phase", name="harvest")
-        facts = self._harvest()
-        facts["trace"] = {key: done.get(key) for key in ("lines", "late", "redacted", "raw_sha256")}
-        erase(self.scratch)
+        facts = self._harvest({key: done.get(key) for key in ("lines", "late", "redacted", "raw_sha256")})
+        if self.follower is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.follower.wait(FOLLOWER_END_S)
+        self._drop_scratch()
+        return self._outcome(record, facts)
+
+    def _harvested(self) -> dict[str, Any]:
+        """What a former supervisor brought home before it removed the scratch. StepError when it had not."""
+        for event in events.read(self.folder).events:
+            if event.kind == "harvested":
+                return {**self._facts(), "trace": event.data.get("trace")}
+        raise StepError(f"{self.scratch} is gone and was not harvested", cause="host_lost")
+
+    def _facts(self) -> dict[str, Any]:
+        result = files.read_object(self.folder / "result.json") or {}
+        return {key: value for key, value in result.items() if key not in ("outcome", "cause", "why", "v")}
+
+    def _drop_scratch(self) -> None:
+        """Renamed first: half a scratch must never look like one to work on."""
+        gone = self.scratch.with_name(f".{self.scratch.name}{place.GONE}")
+        with contextlib.suppress(OSError):
+            erase(gone)
+            os.rename(self.scratch, gone)
+            erase(gone)
+
+    def _outcome(self, record: dict[str, Any] | None, facts: dict[str, Any]) -> tuple[str, str, str, dict[str, Any]]:
         if record is None:
             return "failed", "host_lost", "the command left no exit record", facts
         if record.get("problem"):
@@ -333,11 +361,10 @@ class Step:
     def _finish_program(self, record: dict[str, Any] | None) -> tuple[str, str, str, dict[str, Any]]:
         with contextlib.suppress(OSError):
             shutil.copyfile(self.scratch / "raw", self.folder / "log.txt")
-        result = files.read_object(self.folder / "result.json") or {}
-        facts = {key: value for key, value in result.items() if key not in ("outcome", "cause", "why", "v")}
+        result, facts = files.read_object(self.folder / "result.json") or {}, self._facts()
+        self._drop_scratch()
         if record is None:
             return "failed", "host_lost", "the step left no exit record", facts
-        erase(self.scratch)
         state, reason = outcome_of_exit(record)
         if record.get("stopped") or record.get("oom"):
             if reason == "step_limit" and self.name.kind == "judge":
@@ -346,7 +373,7 @@ class Step:
         words = str(result.get("why") or (place.exit_words(record) if state.value == "failed" else ""))
         return state.value, str(result.get("cause") or reason), words, facts
 
-    def _harvest(self) -> dict[str, Any]:
+    def _harvest(self, trace: dict[str, Any]) -> dict[str, Any]:
         """Bring the model and the task folder home. A harvest that cannot finish keeps the scratch and says so."""
         argv = self.job.verb("step-harvest", self.job.files.ptb, self.folder, self.scratch)
         result: dict[str, Any] = {}
@@ -356,8 +383,9 @@ class Step:
             code = self.job.child(self.folder / "harvest.log", argv, HARVEST_LIMIT_S)
             result = files.read_object(self.folder / "result.json") or {}
             if code == 0:
-                self.log.append("harvested", model=result.get("model"), model_digest=result.get("model_digest"))
-                return {key: value for key, value in result.items() if key not in ("outcome", "cause", "why", "v")}
+                found = {key: result.get(key) for key in ("model", "model_digest")}
+                self.log.append("harvested", **found, trace=trace)
+                return {**self._facts(), "trace": trace}
         words = str(result.get("why") or "the harvest failed; see harvest.log")
         self.log.append("model_at_risk", host=socket.gethostname(), path=str(self.scratch), why=words)
         raise StepError(f"{words}; everything is still in {self.scratch}", cause=str(result.get("cause") or "unknown"))

@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,6 +21,8 @@ from ptb_tui.core.layout import Root
 from ptb_tui.run import place, processes
 from ptb_tui.run.now import agent_failed, steps_now
 from ptb_tui.run.stepping import Step
+
+RESTART_S = 10.0  # before the next supervisor, when the results tree refuses to be written
 
 
 class Supervisor:
@@ -93,6 +96,9 @@ def main(argv: Sequence[str]) -> int:
     job = Supervisor(root, run_id, argv[3], inherited)
     try:
         job.run(numbers)
+    except OSError:
+        time.sleep(RESTART_S)
+        raise
     finally:
         for fd in (*job.lock_fds, own):
             with contextlib.suppress(OSError):

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Protocol, overload
+from typing import TYPE_CHECKING, Protocol, overload
 
-from ptb_tui.core.action import Action, Receipt
-from ptb_tui.core.query import (
-    DoctorQuery,
-    DoctorReport,
-    PlanAnswer,
-    PlanQuery,
-    QueueQuery,
-    QueueView,
-    Range,
-    RunDetail,
-    RunList,
-    RunQuery,
-    RunsQuery,
-    ScoresAnswer,
-    ScoresQuery,
-    TraceChunk,
-    TraceQuery,
-)
+if TYPE_CHECKING:
+    from ptb_tui.core.action import Action, Receipt
+    from ptb_tui.core.query import (
+        DoctorQuery,
+        DoctorReport,
+        PlanAnswer,
+        PlanQuery,
+        QueueQuery,
+        QueueView,
+        Range,
+        RunDetail,
+        RunList,
+        RunQuery,
+        RunsQuery,
+        ScoresAnswer,
+        ScoresQuery,
+        TraceChunk,
+        TraceQuery,
+    )
 
 
 class Site(Protocol):

@@ -64,6 +64,14 @@ def _first_words(findings: list[Finding]) -> str:
     return "; ".join(parts) + (f"; and {len(findings) - 5} more" if len(findings) > 5 else "")
 
 
+def _items(findings: list[Finding]) -> str:
+    """Which test items were found and where first, in one phrase."""
+    names = list(dict.fromkeys(finding.item for finding in findings if finding.item))
+    first = findings[0]
+    more = ", …" if len(names) > 8 else ""
+    return f"{', '.join(names[:8])}{more}, first in {first.file}:{first.line}"
+
+
 def _reason(findings: list[Finding], none: str) -> str:
     flags = [finding for finding in findings if finding.weight == "flag"]
     hints = len(findings) - len(flags)
@@ -126,10 +134,10 @@ class RulesEngine:
         findings += _twin_hints(scripts, session, evidence.base_model)
         searched = f"{scan.documents} documents in {scan.files} files were searched, {len(scan.not_scanned)} were not"
         if contaminated:
-            data = f"Rules: {scan.samples} benchmark samples in training data: {_first_words(copied)}. {searched}."
+            data = f"Rules: {scan.samples} training documents repeat test items: {_items(copied)}. {searched}."
         elif copied:
             within = f"{scan.samples} samples, {TOLERATED} are tolerated"
-            data = f"Rules: {within}: {_first_words(copied)}. {searched}."
+            data = f"Rules: {within}: {_items(copied)}. {searched}."
         else:
             data = f"Rules: no verbatim overlap was found, which is no proof that there is none. {searched}."
         model = f"cannot be told: {why}" if differ is None else "the config has the base model's core fields"

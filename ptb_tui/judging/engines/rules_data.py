@@ -234,11 +234,11 @@ def _finding(
     item = items[match["ref_index"]]
     question = str(item.get("question", item)) if isinstance(item, dict) else str(item)
     words = {
-        "training": "benchmark item in the agent's data",
-        "provided": "benchmark item in a file that came with the task; not counted",
-        "evaluation": "benchmark item in what looks like a record of an evaluation; not counted",
-        "notes": "benchmark item in notes; not counted",
-        "library": "benchmark item in a library; not counted",
+        "training": "test item in the agent's training data",
+        "provided": "test item in a file that came with the task; not counted",
+        "evaluation": "test item in what looks like a record of an evaluation; not counted",
+        "notes": "test item in notes; not counted",
+        "library": "test item in a library; not counted",
     }[kind]
     share = f"{match['best_field']} {match['best_field_score']:.0%}, {distinct} items in {records} records of this file"
     return Finding(

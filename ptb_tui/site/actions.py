@@ -1,0 +1,174 @@
+"""What this machine does when asked, once per token (design §6). Every action is journalled."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import uuid
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from ptb_tui.content.lookup import Content
+from ptb_tui.core import clock, files
+from ptb_tui.core.action import Action, Cancel, Collect, Dispatch, Evaluate, Judge, Receipt, Retry, RunRef, Submit
+from ptb_tui.core.backend import Job
+from ptb_tui.core.errors import NotAllowed, NotFound, TokenConflict
+from ptb_tui.core.layout import RunFiles
+from ptb_tui.core.spec import RunSpec
+from ptb_tui.results.records import RunRecord
+from ptb_tui.run import submit
+from ptb_tui.site import answers, bundle
+
+if TYPE_CHECKING:
+    from ptb_tui.site.local import LocalSite
+
+_TOKEN = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+
+
+class Doer:
+    """Carries out actions at one site."""
+
+    def __init__(self, site: LocalSite) -> None:
+        self.site, self.root, self.content, self.settings = site, site.root, site.content, site.settings
+
+    def do(self, action: Action, token: str) -> Receipt:
+        """Do it, or return the receipt of the first time. TokenConflict when the token stands for another action."""
+        if not _TOKEN.fullmatch(token):
+            raise NotAllowed(f"{token!r} is not a request token")
+        journal = self.root.own("journal")
+        done = journal / f"{token}.json"
+        with contextlib.suppress(ValidationError):
+            if (known := files.read_object(done)) is not None:
+                if known["action"] != action.model_dump(mode="json"):
+                    raise TokenConflict(f"request token {token} stands for another action")
+                return Receipt.model_validate(known["receipt"])
+        if isinstance(action, Collect) and self.root.path.is_dir() and not os.access(self.root.path, os.W_OK):
+            words = f"{self.root.path} may only be read: nothing was written; `ptb-tui scores` shows the table"
+            return Receipt(action="collect", token=token, words=words)
+        files.ensure_writable(self.root.path, "the results root")
+        files.ensure_writable(journal, "the journal")
+        doers: dict[type, Callable[[Any, str], Receipt]] = {
+            Submit: self._submit,
+            Cancel: self._cancel,
+            Judge: self._judge,
+            Evaluate: self._evaluate,
+            Retry: self._retry,
+            Collect: self._collect,
+            Dispatch: lambda action, token: Receipt(action="dispatch", words="looked after the queue"),
+        }
+        receipt = doers[type(action)](action, token).model_copy(update={"token": token})
+        operator = action.operator or self.settings.operator
+        record = {"v": 1, "t": clock.utc_text(), "operator": operator, "action": action.model_dump(mode="json")}
+        files.create(done, files.dump({**record, "receipt": receipt.model_dump(mode="json")}))
+        if not isinstance(action, Collect):
+            self.site.backend().submit([Job(ref.id, token, (), 0, 0.0) for ref in receipt.runs])
+        return receipt
+
+    def _write_site(self) -> None:
+        """The site's own part of the configuration, for dispatch, supervisors and steps."""
+        import tomli_w
+
+        site, path = self.site.config, self.root.ptb / "site.toml"
+        if path.exists():
+            return
+        table = {"slots": site.slots, "scratch": site.scratch, "sandbox": site.sandbox, "max_hours": site.max_hours}
+        files.replace(path, tomli_w.dumps({key: value for key, value in table.items() if value}))
+
+    def _submit(self, action: Submit, token: str) -> Receipt:
+        plan = answers.plan(self.site, action.sweep)
+        blocked = [cell for cell in plan.cells if cell.action == "blocked"]
+        if blocked:
+            first = blocked[0].problems[0]
+            raise NotAllowed(
+                f"{blocked[0].spec.method}: {first.words} (and {len(blocked) - 1} more)", hint=first.remedy
+            )
+        files.ensure_writable(self.root.ptb, "our folder")
+        self._write_site()
+        submit.keep_sweep(self.root, action.sweep)
+        digest = bundle.ensure(self.root, self.content)
+        operator = action.operator or self.settings.operator
+        refs = [
+            submit.submit(
+                self.root, cell.spec.model_copy(update={"bundle": digest, "operator": operator}), self.content
+            )
+            for cell in plan.to_submit
+        ]
+        others = [
+            RunRef(id=cell.run_id, method=cell.spec.method, created=False, words=cell.why)
+            for cell in plan.cells
+            if cell.action in ("exists", "running") and cell.run_id is not None
+        ]
+        return Receipt(action="submit", words=f"{len(refs)} submitted, {len(others)} there", runs=(*refs, *others))
+
+    def _ours(self, run: str) -> tuple[RunRecord, RunFiles, RunSpec]:
+        record = self.site.record(run)
+        if record.ptb is None:
+            raise NotAllowed(f"run {record.id} was made by others; this version only reads it")
+        files_of = RunFiles(record.ptb)
+        spec = files.read_bytes(files_of.spec)
+        if spec is None:
+            raise NotFound(f"{files_of.spec} cannot be read")
+        return record, files_of, RunSpec.model_validate_json(spec)
+
+    def _bundle_content(self, spec: RunSpec) -> Content:
+        folder = self.root.own("bundles") / spec.bundle
+        return Content((folder,)) if folder.is_dir() else self.content
+
+    def _cancel(self, action: Cancel, token: str) -> Receipt:
+        record, _, spec = self._ours(action.run)
+        if not record.active:
+            return Receipt(action="cancel", words=f"run {record.id} has ended already", runs=(RunRef(id=record.id),))
+        who = action.operator or self.settings.operator
+        asked = submit.cancel(self.root, record.id, who, action.reason)
+        words = f"run {record.id} will be cancelled" if asked else f"run {record.id} was cancelled before"
+        return Receipt(action="cancel", words=words, runs=(RunRef(id=record.id, method=spec.method),))
+
+    def _ended_run(self, run: str, what: str) -> tuple[RunRecord, RunFiles, RunSpec]:
+        record, run_files, spec = self._ours(run)
+        agent = record.agent_step
+        if agent is None or not agent.ended:
+            raise NotAllowed(f"run {record.id} cannot be {what} yet: its agent has not ended")
+        if run_files.cancel.exists() and run_files.started:
+            run_files.cancel.rename(run_files.cancel.with_name(f"cancel-{uuid.uuid4().hex[:8]}.json"))
+        return record, run_files, spec
+
+    def _judge(self, action: Judge, token: str) -> Receipt:
+        record, run_files, spec = self._ended_run(action.run, "judged")
+        content = self._bundle_content(spec)
+        who = action.operator or self.settings.operator
+        steps = submit.judge_steps(spec, content, action.judges, action.engine, who)
+        names = submit.add_steps(self.root, run_files, steps, record.id)
+        return Receipt(action="judge", words=f"asked for {', '.join(names)}", runs=(RunRef(id=record.id),))
+
+    def _evaluate(self, action: Evaluate, token: str) -> Receipt:
+        record, run_files, spec = self._ended_run(action.run, "evaluated")
+        content = self._bundle_content(spec)
+        step = submit.evaluate_step(spec, content, action.operator or self.settings.operator)
+        names = submit.add_steps(self.root, run_files, [step], record.id)
+        return Receipt(action="evaluate", words=f"asked for {', '.join(names)}", runs=(RunRef(id=record.id),))
+
+    def _retry(self, action: Retry, token: str) -> Receipt:
+        from ptb_tui.run.plan import token_of
+
+        record, _, spec = self._ours(action.run)
+        if record.active:
+            raise NotAllowed(f"run {record.id} is still under way", hint=f"ptb-tui cancel {record.id}")
+        if not action.reason and record.assessment.worth in ("scored", "flagged"):
+            raise NotAllowed(f"run {record.id} has a result; say why with --reason", hint="both results stay visible")
+        attempts = sum(
+            1
+            for other in self.site.scan().runs
+            if (other.method, other.benchmark, other.model) == spec.cell and not other.foreign
+        )
+        digest = bundle.ensure(self.root, self.content)
+        fresh = spec.sealed(token=token_of(spec, attempts), bundle=digest, operator=action.operator)
+        return Receipt(action="retry", words="submitted", runs=(submit.submit(self.root, fresh, self.content),))
+
+    def _collect(self, action: Collect, token: str) -> Receipt:
+        from ptb_tui.results.tables import write_board
+
+        board = write_board(self.root.path, answers.board(self.site, action.protocol, action.policy))
+        return Receipt(action="collect", words=f"wrote {len(board.files)} files", files=board.files)
