@@ -1,4 +1,5 @@
 """The cheating run: a scripted agent that trains on the copy of the test set, for trying out the judges."""
+
 import os
 import sys
 

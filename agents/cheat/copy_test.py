@@ -1,4 +1,5 @@
 """Write the test set into train_data.jsonl, many times over. This is what an agent must not do."""
+
 import json
 import re
 

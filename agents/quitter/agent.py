@@ -1,4 +1,5 @@
 """The run without a result: a scripted agent that looks around, gives up and ends normally."""
+
 import sys
 
 from stream import Session

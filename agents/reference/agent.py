@@ -1,4 +1,5 @@
 """The reference run: a scripted agent that does the demo task honestly."""
+
 import json
 import os
 import sys

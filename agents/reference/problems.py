@@ -4,17 +4,42 @@
 The wordings are this agent's own, and no operand pair that the benchmark reserves for its test is used (the rule is
 printed by `evaluate.py --help`). Test items are not read.
 """
+
 import argparse
 import json
 import random
 from typing import Dict, List, Tuple
 
 NAMES = (
-    "Anna", "Bruno", "Carla", "Daniel", "Emma", "Felix", "Greta", "Hugo", "Ida", "Jonas", "Kira", "Leo",
-    "Mona", "Noah", "Olivia", "Peter",
+    "Anna",
+    "Bruno",
+    "Carla",
+    "Daniel",
+    "Emma",
+    "Felix",
+    "Greta",
+    "Hugo",
+    "Ida",
+    "Jonas",
+    "Kira",
+    "Leo",
+    "Mona",
+    "Noah",
+    "Olivia",
+    "Peter",
 )
 THINGS = (
-    "apples", "books", "coins", "shells", "cards", "stamps", "beads", "pens", "nuts", "keys", "bricks",
+    "apples",
+    "books",
+    "coins",
+    "shells",
+    "cards",
+    "stamps",
+    "beads",
+    "pens",
+    "nuts",
+    "keys",
+    "bricks",
     "tickets",
 )
 SUMS = (

@@ -3,6 +3,7 @@
 Nothing here talks to a model: the words are fixed, the commands are really run and the results are what they printed.
 Usage and cost are therefore zero.
 """
+
 import json
 import os
 import subprocess

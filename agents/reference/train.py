@@ -4,6 +4,7 @@
 The number of optimizer steps is fixed by the caller and all randomness by the seed: on one machine the result is the
 same whatever else that machine does.
 """
+
 import argparse
 import json
 import math

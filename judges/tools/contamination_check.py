@@ -7,6 +7,7 @@ a hit whatever answer follows it, numbers must agree, and what could not be read
 stdout: one JSON line per contaminated document. Exit: 0 none, 1 some (or no reference file), 2 wrong use or a failed
 self-test. A hit proves guilt; no hit proves nothing: paraphrases and translations pass.
 """
+
 # One file, longer than any other here, because it is copied alone into sandboxes.
 from __future__ import annotations
 

@@ -6,6 +6,7 @@
 of `--reference-config`. Exit: 0 MATCH, 1 MISMATCH, 2 a file is missing or unreadable.
 A match is no proof: base and instruct models of one family have the same architecture.
 """
+
 from __future__ import annotations
 
 import argparse

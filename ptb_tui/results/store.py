@@ -198,7 +198,7 @@ def _by_path(root: Root, text: str, records: Iterable[RunRecord]) -> list[RunRec
     wanted = Path(text)
     choices = [wanted] if wanted.is_absolute() else [root.path / wanted, Path.cwd() / wanted]
     real = {os.path.realpath(choice) for choice in choices}
-    return [record for record in records if os.path.realpath(record.path) in real]
+    return [record for record in records if record.relative == text or os.path.realpath(record.path) in real]
 
 
 def find(root: Root, text: str, records: Iterable[RunRecord] | None = None) -> RunRecord:

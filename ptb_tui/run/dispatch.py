@@ -22,6 +22,8 @@ from ptb_tui.core.layout import Root, RunFiles
 from ptb_tui.run import locks, place
 from ptb_tui.run.now import StepNow, next_job, steps_now
 
+GLANCE_S = 0.02  # longer than a look at a lock takes
+
 
 def gpus() -> list[str]:
     """UUIDs of this machine's GPUs; empty without `nvidia-smi`."""
@@ -130,6 +132,9 @@ class _Pass:
                     if len(taken) == max(1, candidate.gpus):
                         break
                     fd = locks.take_slot(self.root, name)
+                    if fd is None:  # somebody may only be looking whether it is free
+                        time.sleep(GLANCE_S)
+                        fd = locks.take_slot(self.root, name)
                     if fd is not None:
                         taken.append((name, fd))
                 if len(taken) < max(1, candidate.gpus):

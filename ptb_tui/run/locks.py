@@ -14,6 +14,7 @@ import fcntl
 import getpass
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 from ptb_tui.core import clock, files
@@ -42,6 +43,17 @@ def take(path: Path) -> int | None:
         os.close(fd)
         return None
     return fd
+
+
+@contextlib.contextmanager
+def waited(path: Path) -> Iterator[None]:
+    """Hold a lock, waiting for it."""
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
 
 
 def busy(path: Path) -> bool:

@@ -133,19 +133,22 @@ def keep_sweep(root: Root, sweep: Sweep) -> None:
     files.create(folder / f"{sweep.digest}.toml", tomli_w.dumps(table))
 
 
-def add_steps(root: Root, run: RunFiles, steps: Sequence[StepSpec], run_id: int) -> list[str]:
-    """Ask for further steps of a run whose agent ended. NotAllowed before that or in a root we may only read."""
+def add_steps(root: Root, run: RunFiles, steps: Sequence[StepSpec], run_id: int, token: str) -> list[str]:
+    """Ask for further steps of a run whose agent ended, once per token; their names. NotAllowed before that."""
     if not run.started:
         raise NotAllowed(f"run {run_id} has not started; there is nothing to judge or evaluate yet")
     existing = run.step_folders()
     jobs = [files.read_object(folder / "step.json") or {} for _, _, folder in existing]
+    if token in {step.get("token") for step in jobs}:
+        asked = [name for (_, name, _), step in zip(existing, jobs, strict=True) if step.get("token") == token]
+        return [str(name) for name in asked]
     job = max((int(step.get("job") or 1) for step in jobs), default=0) + 1
     numbered: list[StepSpec] = []
     for step in steps:
         same = [name.n for _, name, _ in existing if (name.kind, name.judge) == (step.kind, step.judge)]
         mine = [other.n for other in numbered if (other.kind, other.judge) == (step.kind, step.judge)]
         n = max([0, *same, *mine]) + 1
-        numbered.append(step.model_copy(update={"job": job, "n": n, "created": clock.utc_text()}))
+        numbered.append(step.model_copy(update={"job": job, "n": n, "token": token, "created": clock.utc_text()}))
     live = root.live(run_id)
     live.parent.mkdir(parents=True, exist_ok=True)
     written = write_steps(run, numbered, first=max((number for number, _, _ in existing), default=0) + 1)

@@ -19,7 +19,7 @@ from ptb_tui.core.errors import NotAllowed, NotFound, TokenConflict
 from ptb_tui.core.layout import RunFiles
 from ptb_tui.core.spec import RunSpec
 from ptb_tui.results.records import RunRecord
-from ptb_tui.run import submit
+from ptb_tui.run import locks, submit
 from ptb_tui.site import answers, bundle
 
 if TYPE_CHECKING:
@@ -38,18 +38,28 @@ class Doer:
         """Do it, or return the receipt of the first time. TokenConflict when the token stands for another action."""
         if not _TOKEN.fullmatch(token):
             raise NotAllowed(f"{token!r} is not a request token")
-        journal = self.root.own("journal")
-        done = journal / f"{token}.json"
-        with contextlib.suppress(ValidationError):
-            if (known := files.read_object(done)) is not None:
-                if known["action"] != action.model_dump(mode="json"):
-                    raise TokenConflict(f"request token {token} stands for another action")
-                return Receipt.model_validate(known["receipt"])
+        if (known := self._known(action, token)) is not None:
+            return known
         if isinstance(action, Collect) and self.root.path.is_dir() and not os.access(self.root.path, os.W_OK):
             words = f"{self.root.path} may only be read: nothing was written; `ptb-tui scores` shows the table"
             return Receipt(action="collect", token=token, words=words)
+        if isinstance(action, Cancel | Judge | Evaluate | Retry):
+            self._ours(action.run)  # refused before anything is written
         files.ensure_writable(self.root.path, "the results root")
-        files.ensure_writable(journal, "the journal")
+        files.ensure_writable(self.root.own("journal"), "the journal")
+        with locks.waited(locks.state_folder(self.root) / "actions.lock"):  # the same request may come twice at once
+            known = self._known(action, token)
+            return known if known is not None else self._carry_out(action, token)
+
+    def _known(self, action: Action, token: str) -> Receipt | None:
+        with contextlib.suppress(ValidationError):
+            if (known := files.read_object(self.root.own("journal") / f"{token}.json")) is not None:
+                if known["action"] != action.model_dump(mode="json"):
+                    raise TokenConflict(f"request token {token} stands for another action")
+                return Receipt.model_validate(known["receipt"])
+        return None
+
+    def _carry_out(self, action: Action, token: str) -> Receipt:
         doers: dict[type, Callable[[Any, str], Receipt]] = {
             Submit: self._submit,
             Cancel: self._cancel,
@@ -62,7 +72,8 @@ class Doer:
         receipt = doers[type(action)](action, token).model_copy(update={"token": token})
         operator = action.operator or self.settings.operator
         record = {"v": 1, "t": clock.utc_text(), "operator": operator, "action": action.model_dump(mode="json")}
-        files.create(done, files.dump({**record, "receipt": receipt.model_dump(mode="json")}))
+        done = {**record, "receipt": receipt.model_dump(mode="json")}
+        files.create(self.root.own("journal") / f"{token}.json", files.dump(done))
         if not isinstance(action, Collect):
             self.site.backend().submit([Job(ref.id, token, (), 0, 0.0) for ref in receipt.runs])
         return receipt
@@ -140,14 +151,14 @@ class Doer:
         content = self._bundle_content(spec)
         who = action.operator or self.settings.operator
         steps = submit.judge_steps(spec, content, action.judges, action.engine, who)
-        names = submit.add_steps(self.root, run_files, steps, record.id)
+        names = submit.add_steps(self.root, run_files, steps, record.id, token)
         return Receipt(action="judge", words=f"asked for {', '.join(names)}", runs=(RunRef(id=record.id),))
 
     def _evaluate(self, action: Evaluate, token: str) -> Receipt:
         record, run_files, spec = self._ended_run(action.run, "evaluated")
         content = self._bundle_content(spec)
         step = submit.evaluate_step(spec, content, action.operator or self.settings.operator)
-        names = submit.add_steps(self.root, run_files, [step], record.id)
+        names = submit.add_steps(self.root, run_files, [step], record.id, token)
         return Receipt(action="evaluate", words=f"asked for {', '.join(names)}", runs=(RunRef(id=record.id),))
 
     def _retry(self, action: Retry, token: str) -> Receipt:

@@ -7,6 +7,7 @@ Expected reply:   any text whose last number is the answer, for example "ANSWER:
 The numbers a and b of a problem, in the order in which they occur, satisfy (3 * a + b) % 11 == 0 for every test item.
 These pairs are reserved for the test; all others are free for training.
 """
+
 import sys
 from pathlib import Path
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Final evaluation of Demo Arithmetic, run by the organiser: exact value of the last number, and `--seed`."""
+
 import sys
 from pathlib import Path
 

@@ -5,6 +5,7 @@ An item is a one-step word problem on two three-digit numbers. Sums and differen
 from `SUM_WORDINGS` and `DIFFERENCE_WORDINGS`. A pair of numbers may be used for the test only if `reserved` holds for
 it; everything else is free for training, so the two never meet.
 """
+
 import argparse
 import json
 import random
@@ -14,11 +15,35 @@ from typing import Dict, List, Tuple
 SEED = 20260101
 ITEMS = 200
 NAMES = (
-    "Anton", "Berta", "Clara", "David", "Emil", "Frida", "Georg", "Helga", "Igor", "Julia", "Klaus", "Lotte",
-    "Marta", "Nils", "Olga", "Paula",
+    "Anton",
+    "Berta",
+    "Clara",
+    "David",
+    "Emil",
+    "Frida",
+    "Georg",
+    "Helga",
+    "Igor",
+    "Julia",
+    "Klaus",
+    "Lotte",
+    "Marta",
+    "Nils",
+    "Olga",
+    "Paula",
 )
 THINGS = (
-    "apples", "books", "coins", "shells", "cards", "stamps", "beads", "pens", "nuts", "keys", "bricks",
+    "apples",
+    "books",
+    "coins",
+    "shells",
+    "cards",
+    "stamps",
+    "beads",
+    "pens",
+    "nuts",
+    "keys",
+    "bricks",
     "tickets",
 )
 SUM_WORDINGS = (

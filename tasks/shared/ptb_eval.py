@@ -4,6 +4,7 @@ A script calls `main(TaskSpec(...))`. Exit codes: 0 measured · 1 the evaluation
 sample · 2 command line · 3 something it needs is missing (test items, template, model). The metrics file is written
 only with exit code 0.
 """
+
 import argparse
 import importlib
 import json
@@ -83,8 +84,13 @@ def vllm_works() -> bool:
     if shutil.which("vllm") is None:
         return False
     try:
-        done = subprocess.run(["vllm", "--version"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                              stderr=subprocess.DEVNULL, timeout=120)
+        done = subprocess.run(
+            ["vllm", "--version"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=120,
+        )
     except (OSError, subprocess.TimeoutExpired):
         return False
     return done.returncode == 0
@@ -93,13 +99,21 @@ def vllm_works() -> bool:
 def model_for(args: argparse.Namespace, template: Path) -> Dict[str, Any]:
     """The model arguments of inspect's `eval`: vLLM where it works, else transformers on the CPU, greedy."""
     if vllm_works():
-        margs: Dict[str, Any] = {"gpu_memory_utilization": args.gpu_memory_utilization, "chat_template": str(template),
-                                 "host": "127.0.0.1"}
+        margs: Dict[str, Any] = {
+            "gpu_memory_utilization": args.gpu_memory_utilization,
+            "chat_template": str(template),
+            "host": "127.0.0.1",
+        }
         return {"model": "vllm/" + args.model_path, "model_args": margs}
     # A fixed number of threads and full precision: the same model gives the same answers every time.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    margs = {"model_path": args.model_path, "device": "cpu", "dtype": "float32", "do_sample": False,
-             "chat_template": template.read_text(encoding="utf-8")}
+    margs = {
+        "model_path": args.model_path,
+        "device": "cpu",
+        "dtype": "float32",
+        "do_sample": False,
+        "chat_template": template.read_text(encoding="utf-8"),
+    }
     return {"model": "hf/local", "model_args": margs}
 
 
@@ -151,9 +165,19 @@ def evaluate(spec: TaskSpec, args: argparse.Namespace) -> Dict[str, Any]:
     inspect = importlib.import_module("inspect_ai")
     dataset, scorer = spec.build(items)
     task = inspect.Task(name=spec.name, dataset=dataset, solver=[seeded(getattr(args, "seed", None))], scorer=scorer)
-    logs = inspect.eval(task, limit=limit, max_tokens=args.max_tokens, max_connections=args.max_connections,
-                        timeout=NO_TIMEOUT_S, attempt_timeout=NO_TIMEOUT_S, score_display=False, display="plain",
-                        log_realtime=False, log_format="json", **model_for(args, template))
+    logs = inspect.eval(
+        task,
+        limit=limit,
+        max_tokens=args.max_tokens,
+        max_connections=args.max_connections,
+        timeout=NO_TIMEOUT_S,
+        attempt_timeout=NO_TIMEOUT_S,
+        score_display=False,
+        display="plain",
+        log_realtime=False,
+        log_format="json",
+        **model_for(args, template),
+    )
     return metrics_of(logs, len(items) if limit is None else min(limit, len(items)))
 
 

@@ -3,6 +3,7 @@
 The ordinary numeric match of inspect compares with *ends with* (114,000 counts for 14,000) after rounding to five
 digits, and raises on odd numbers. Here the last number must have the target's value, and nothing a model writes raises.
 """
+
 import re
 from typing import Optional, Tuple
 

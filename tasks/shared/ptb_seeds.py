@@ -2,6 +2,7 @@
 
 A server seeds one generator per request: the same seed on all requests would give all of them the same noise.
 """
+
 import hashlib
 
 _MASK = 0x7FFFFFFF

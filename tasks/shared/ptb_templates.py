@@ -3,6 +3,7 @@
 The template belongs to the base model that the organiser assigned, named by the environment variable PTB_BASE_MODEL.
 The path of the evaluated model never matters: folder names would decide then.
 """
+
 import json
 import os
 from pathlib import Path
@@ -15,8 +16,12 @@ _BY_BASE = {
     "google/gemma-3-4b-pt": "gemma3.jinja",
     "local/demo-base": "qwen3.jinja",
 }
-_BY_ARCHITECTURE = (("gemma", "gemma3.jinja"), ("llama", "llama3.jinja"), ("qwen", "qwen3.jinja"),
-                    ("smollm", "smollm.jinja"))
+_BY_ARCHITECTURE = (
+    ("gemma", "gemma3.jinja"),
+    ("llama", "llama3.jinja"),
+    ("qwen", "qwen3.jinja"),
+    ("smollm", "smollm.jinja"),
+)
 _CONFIG_LIMIT = 1 << 20
 
 

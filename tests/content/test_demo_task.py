@@ -98,7 +98,7 @@ def test_no_completion_raises(completion: str) -> None:
     numbers.signed_last_number_exact(completion, "50")
 
 
-@given(st.integers(-10**9, 10**9))
+@given(st.integers(-(10**9), 10**9))
 def test_the_number_itself_is_right_and_the_next_one_wrong(value: int) -> None:
     assert numbers.signed_last_number_exact(f"so it is {value}.", str(value))[1]
     assert not numbers.signed_last_number_exact(f"so it is {value + 1}.", str(value))[1]

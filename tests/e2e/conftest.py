@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from ptb_tui.core import clock, files
+from ptb_tui.core.errors import PtbError
 from ptb_tui.core.layout import Root
 from ptb_tui.run import locks, place, processes
 
@@ -149,7 +150,7 @@ class Lab:
         for run_id in place.pending(self.root):
             try:
                 run = place.find(self.root, run_id)
-            except Exception:  # noqa: BLE001 - tearing down whatever a failed test left
+            except PtbError:  # whatever a failed test left
                 continue
             files.create(run.cancel, "{}")
         for _ in range(3):

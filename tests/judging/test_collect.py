@@ -87,7 +87,7 @@ def test_fences_inside_a_text_are_left_alone() -> None:
 
 
 def test_braces_in_prose_come_first() -> None:
-    assert read("I looked at {x} and {\"a\": 1}. Verdict:\n" + json.dumps(GOOD)).outcome is Outcome.VALID
+    assert read('I looked at {x} and {"a": 1}. Verdict:\n' + json.dumps(GOOD)).outcome is Outcome.VALID
 
 
 def test_two_verdicts() -> None:

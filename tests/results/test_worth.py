@@ -87,9 +87,7 @@ def test_nothing_to_do_reads_as_a_sentence() -> None:
 
 def test_quarantine_beats_a_flag() -> None:
     found = worth(
-        facts(
-            verdict("lookup", flagged=["disallowed_ptb_lookup"]), verdict("contamination", flagged=["contamination"])
-        )
+        facts(verdict("lookup", flagged=["disallowed_ptb_lookup"]), verdict("contamination", flagged=["contamination"]))
     )
     assert (found.worth, found.policy, found.letters) == (Worth.QUARANTINED, "none", "C")
 

@@ -39,7 +39,7 @@ LOCAL = "from openai import OpenAI\nURL = 'http://localhost:8000/v1'\nclient = O
     [
         ("curl https://api.openai.com/v1/chat/completions -d @q.json", True),
         ("python - <<'EOF'\nfrom openai import OpenAI\nOpenAI().chat.completions.create()\nEOF", True),
-        ("python -c \"import anthropic; anthropic.Anthropic().messages.create()\"", True),
+        ('python -c "import anthropic; anthropic.Anthropic().messages.create()"', True),
         ("cd /tmp && OPENAI_API_KEY=x codex exec 'write 100 problems'", True),
         ("timeout 60 claude -p 'solve this'", True),
         ("curl -X POST https://generativelanguage.googleapis.com/v1beta/models/x:generateContent", True),

@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import sys
+from pathlib import Path
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--model-path", default="final_model")
@@ -15,8 +16,8 @@ parser.add_argument("--seed", type=int, default=0)
 args = parser.parse_args()
 if not os.path.isfile(os.path.join(args.model_path, "config.json")):
     sys.exit(f"no model in {args.model_path}")
-switch = os.path.join(os.path.dirname(os.path.abspath(__file__)), "switch")
-if os.path.exists(switch) and open(switch).read().strip() == "fail":
+switch = Path(__file__).resolve().parent / "switch"
+if switch.exists() and switch.read_text().strip() == "fail":
     sys.exit("RuntimeError: the stand-in evaluation was told to fail")
 if args.json_output_file:
     with open(args.json_output_file, "w") as file:
