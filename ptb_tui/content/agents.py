@@ -24,6 +24,7 @@ class AgentFile(BaseModel):
     trusted: bool = False
     files: tuple[str, ...] = ()  # further files for $HOME/agent/, relative to the agent's folder
     env: dict[str, str] = Field(default_factory=dict)
+    without: tuple[str, ...] = ()  # variables of the extended agent's env that this one does not get
 
 
 class ApiKeys(BaseModel):
@@ -48,8 +49,10 @@ class Agent:
     env: dict[str, str]
 
 
-def load_agent(content: Content, name: str) -> Agent:
+def load_agent(content: Content, name: str, _extended_by: tuple[str, ...] = ()) -> Agent:
     """Read an agent folder with what it extends. NotFound or ContentError; a missing api_keys.json is an error."""
+    if name in _extended_by:
+        raise ContentError(f"agents that extend each other: {' → '.join((*_extended_by, name))}")
     folder = content.folder("agents", name)
     keys = read_json_model(
         folder / "api_keys.json",
@@ -58,7 +61,7 @@ def load_agent(content: Content, name: str) -> Agent:
     )
     path = folder / "agent.toml"
     spec = read_toml(path, AgentFile) if path.is_file() else AgentFile()
-    parent = load_agent(content, spec.extends) if spec.extends and spec.extends != name else None
+    parent = load_agent(content, spec.extends, (*_extended_by, name)) if spec.extends else None
     solve = folder / "solve.sh"
     if not solve.is_file():
         if parent is None:
@@ -71,6 +74,11 @@ def load_agent(content: Content, name: str) -> Agent:
             raise ContentError(f"{path}: files: {extra}: no such file")
         files.append(source)
     inherited = parent.files if parent else ()
+    env = dict(parent.env) if parent else {}
+    for variable in spec.without:
+        if env.pop(variable, None) is None:
+            whose = f"agent {parent.name} sets no such variable" if parent else "extends is missing"
+            raise ContentError(f"{path}: without: {variable}: {whose}")
     names = {file.name for file in files}
     return Agent(
         name=name,
@@ -81,5 +89,5 @@ def load_agent(content: Content, name: str) -> Agent:
         trusted=spec.trusted,
         label=spec.label or name,
         files=(*files, *(file for file in inherited if file.name not in names)),
-        env={**(parent.env if parent else {}), **spec.env},
+        env=env | spec.env,
     )

@@ -9,15 +9,15 @@ import json
 import os
 import stat
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from ptb_tui.core import clock, events
-from ptb_tui.core.layout import Root, RunFiles
-from ptb_tui.core.states import Observation, State, StepFiles, Strength, fold
+from ptb_tui.core.layout import Root, RunFiles, StepName
+from ptb_tui.core.states import Observation, State, StepFiles, StepState, Strength, fold
 from ptb_tui.results.records import StepRecord
 from ptb_tui.results.regular import read_record, read_regular
 
@@ -125,17 +125,55 @@ def _too_large(folder: Path) -> bool:
     return False
 
 
-def read_steps(run: RunFiles, observed: Mapping[str, Sequence[Observation]], now: float | None = None) -> Steps:
-    """Fold every step of a run. `now` is Unix time and only decides whether a `not_before` has come."""
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """One step with everything read about it. `spec` is its `step.json`, empty when that cannot be understood."""
+
+    number: int
+    name: StepName
+    spec: Mapping[str, Any]
+    log: events.Log
+    exit: Mapping[str, Any] | None
+    state: StepState
+    problems: tuple[str, ...] = ()
+
+    @property
+    def closed(self) -> bool:
+        """Whether its supervisor said how it ended, or its command never started."""
+        kinds = {event.kind for event in self.log.events}
+        return "ended" in kinds or "started" not in kinds
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing is left to do; an exit record alone proves the end, but the step must still be closed."""
+        return self.state.state.ended and self.closed
+
+    @property
+    def job(self) -> int:
+        """The job it belongs to."""
+        value = self.spec.get("job")
+        return value if isinstance(value, int) else 1
+
+    @property
+    def after_agent(self) -> bool:
+        """Whether it was planned to follow the agent, rather than asked for by a person afterwards."""
+        waits = self.spec.get("wait")
+        return any(
+            isinstance(wait, dict) and "agent" in (wait.get("steps") or ())
+            for wait in (waits if isinstance(waits, list) else ())
+        )
+
+
+def fold_steps(
+    run: RunFiles, observed: Mapping[str, Sequence[Observation]], now: float | None = None
+) -> Iterator[Folded]:
+    """Every step of a run in order, folded. `now` is Unix time and only decides whether a `not_before` has come."""
     moment = time.time() if now is None else now
     cancelled = os.path.lexists(run.cancel)
-    problems: list[str] = []
-    records: list[StepRecord] = []
-    ended: dict[str, bool] = {}
     folders = run.step_folders()
-    for _, name, _ in folders:
-        ended[str(name)] = False
+    ended = {str(name): False for _, name, _ in folders}
     for number, name, folder in folders:
+        problems: list[str] = []
         spec = read_record(folder / "step.json")
         if spec is None:
             problems.append(f"steps/{folder.name}/step.json cannot be understood")
@@ -148,32 +186,41 @@ def read_steps(run: RunFiles, observed: Mapping[str, Sequence[Observation]], now
         if log.skipped:
             problems.append(f"steps/{folder.name}: {log.skipped} damaged lines of events were skipped")
         record = read_record(folder / "exit.json")
-        seen = [*observed.get(str(name), ()), *observed.get("", ())]
         state = fold(
             StepFiles(
                 events=log.events,
                 exit=record,
-                observed=seen,
+                observed=[*observed.get(str(name), ()), *observed.get("", ())],
                 cancelled=cancelled,
                 harvests=name.kind == "agent",
                 waits=_waits(spec, ended, moment),
             )
         )
         ended[str(name)] = state.state.ended
-        begun = next((event for event in log.events if event.kind == "started"), None)
+        yield Folded(number, name, spec, log, record, state, tuple(problems))
+
+
+def read_steps(run: RunFiles, observed: Mapping[str, Sequence[Observation]], now: float | None = None) -> Steps:
+    """The steps of a run as records for lists and tables."""
+    problems: list[str] = []
+    records: list[StepRecord] = []
+    for step in fold_steps(run, observed, now):
+        problems += step.problems
+        state = step.state
+        begun = next((event for event in step.log.events if event.kind == "started"), None)
         records.append(
             StepRecord(
-                number=number,
-                name=str(name),
-                kind=name.kind,
+                number=step.number,
+                name=str(step.name),
+                kind=step.name.kind,
                 state=state.state.value,
                 cause=state.cause,
                 phase=state.phase,
                 why=state.why,
                 flags=state.flags,
                 started=begun.t if begun else "",
-                seconds=_seconds(log, record, state.state is State.RUNNING),
-                limit_s=_number(spec.get("limit_s")),
+                seconds=_seconds(step.log, step.exit, state.state is State.RUNNING),
+                limit_s=_number(step.spec.get("limit_s")),
                 facts={key: value for key, value in state.facts.items() if isinstance(value, _PLAIN)},
             )
         )

@@ -16,11 +16,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ptb_tui.core import clock, events, files
+from ptb_tui.core import clock, files
 from ptb_tui.core.errors import PtbError
-from ptb_tui.core.layout import Root, RunFiles
+from ptb_tui.core.layout import Root
+from ptb_tui.results.steps import Folded
 from ptb_tui.run import locks, place
-from ptb_tui.run.now import StepNow, next_job, steps_now
+from ptb_tui.run.now import next_job, steps_now
 
 GLANCE_S = 0.02  # longer than a look at a lock takes
 
@@ -77,7 +78,7 @@ class _Pass:
             spec = files.read_object(run.spec)
             if spec is None:
                 return
-            steps = steps_now(run)
+            steps = steps_now(self.root, run_id, run)
             if all(step.over for step in steps):
                 place.settle(self.root, run, run_id)
                 self.root.live(run_id).unlink(missing_ok=True)
@@ -88,7 +89,7 @@ class _Pass:
             first, numbers = todo[0], tuple(step.number for step in todo)
             lock = locks.take(locks.run_lock(self.root, run_id))
             if lock is None:  # its work goes on without anybody to look after it
-                self._start(run_id, numbers, self._slot_of(run, first), [], guard)
+                self._start(run_id, numbers, self._slot_of(first), [], guard)
                 self._count(run_id)
                 return
             begun = first.state.state.active or first.state.started
@@ -111,12 +112,11 @@ class _Pass:
             run = place.find(self.root, run_id)
             sweep = str((files.read_object(run.spec) or {}).get("sweep") or "")
             self.working[sweep] = self.working.get(sweep, 0) + 1
-            for step in (step for step in steps_now(run) if step.state.state.active):
-                self.reserved.update(self._slot_of(run, step).split(","))
+            for step in (step for step in steps_now(self.root, run_id, run) if step.state.state.active):
+                self.reserved.update(self._slot_of(step).split(","))
 
-    def _slot_of(self, run: RunFiles, step: StepNow) -> str:
-        folder = next(path for number, _, path in run.step_folders() if number == step.number)
-        claims = [event for event in events.read(folder).events if event.kind in ("claimed", "adopted")]
+    def _slot_of(self, step: Folded) -> str:
+        claims = [event for event in step.log.events if event.kind in ("claimed", "adopted")]
         return str(claims[-1].data.get("slot", "")) if claims else ""
 
     def start_candidates(self) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tomllib
@@ -25,7 +24,7 @@ KEEP = ("PTB_ENV_FILE", "PTB_SCRATCH", "PTB_EVAL_LIMIT", "XDG_CONFIG_HOME", "XDG
 
 
 def find(root: Root, run_id: int) -> RunFiles:
-    """Our files of a run that is queued, started or ended. NotFound when the root has no such run."""
+    """Our files of a run that is queued or has steps to do, or that never started. NotFound when there is none."""
     queued = root.queued(run_id)
     if queued.spec.is_file():
         return queued
@@ -99,19 +98,6 @@ def settle(root: Root, run: RunFiles, run_id: int) -> None:
     with contextlib.suppress(OSError):
         if all(name == "bundle" or name.endswith(GONE) for name in os.listdir(scratch)):
             shutil.rmtree(scratch, ignore_errors=True)
-
-
-def exit_words(record: Mapping[str, Any]) -> str:
-    """How a command ended, in words (H §1.9)."""
-    number = record.get("signal")
-    if isinstance(number, int):
-        with contextlib.suppress(ValueError):
-            return f"killed by signal {number} ({signal.Signals(number).name})"
-        return f"killed by signal {number}"
-    code = record.get("rc")
-    if code in (143, 137):
-        return f"exit status {code}: killed by signal {code - 128}, possibly by itself"
-    return "" if code == 0 else f"exit status {code}"
 
 
 def start_dispatch(root: Root) -> None:

@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ptb_tui.core import clock, events, files
-from ptb_tui.core.errors import PtbError, StepError
+from ptb_tui.core.errors import PtbError, StepError, StorageError
 from ptb_tui.core.layout import Root, RunFiles, StepName
-from ptb_tui.core.states import outcome_of_exit
 from ptb_tui.run import locks, place, processes
 from ptb_tui.run.erasing import erase
+from ptb_tui.run.outcomes import agent_outcome, program_outcome
 from ptb_tui.run.telemetry import Sampler, public_block
 
 TICK_S = 0.25
@@ -34,6 +34,7 @@ PUBLIC_SAMPLE_S = 60.0
 PREPARE_LIMIT_S = 900.0
 HARVEST_LIMIT_S = 4 * 3600.0
 HARVEST_TRIES = 3
+MAX_TRIES = 50  # supervisors of one step that may end by an error of a disk
 FOLLOWER_END_S = 10.0  # from its last file to its end
 
 
@@ -68,6 +69,7 @@ class Step:
         self.follower: subprocess.Popen[bytes] | None = None
         self.follower_due, self.follower_wait = 0.0, 0.5
         self.shim: subprocess.Popen[bytes] | None = None
+        self.begun = False  # whether the command may have been started
 
     @property
     def folder(self) -> Path:
@@ -81,7 +83,13 @@ class Step:
         except StepError as error:
             outcome, reason, why, facts = "failed", error.cause, error.message, {}
         except (PtbError, OSError, ValueError, KeyError) as error:
+            if self.begun and (
+                self._shim_alive() or (isinstance(error, OSError | StorageError) and self.log.number < MAX_TRIES)
+            ):
+                raise  # the step stays open: its command goes on, or its disk may answer the next supervisor
             outcome, reason, why, facts = "failed", "unknown", f"{type(error).__name__}: {error}", {}
+            if self.begun and self.name.kind == "agent" and self.scratch.exists():
+                self.log.append("model_at_risk", host=socket.gethostname(), path=str(self.scratch), why=why)
         if self.shim is None and not (self.scratch / "raw").exists() and outcome != "done":
             self._drop_scratch()  # its command never started
         if facts:
@@ -94,9 +102,9 @@ class Step:
             self._await_evidence()
         seen = {event.kind for event in events.read(self.folder).events}
         shim = files.read_object(self.scratch / "shim.json")
-        begun = "started" in seen or shim is not None or (self.scratch / "raw").exists()
+        self.begun = "started" in seen or shim is not None or (self.scratch / "raw").exists()
         me = {"supervisor": clock.this_process().to_json(), "host": socket.gethostname(), "slot": self.job.slot}
-        if not begun:
+        if not self.begun:
             if "claimed" in seen:
                 self.log.append("requeued", why="its command had not started")
             if self._asked_to_stop():
@@ -197,6 +205,7 @@ class Step:
                 raise StepError(answer.stderr.decode("utf-8", "replace")[-500:], cause="credential")
             environment.update(json.loads(answer.stdout))
         environment["PTB_STEP"] = str(self.scratch)
+        self.begun = True
         self.shim = subprocess.Popen(
             self.job.verb("shim", self.scratch, self.folder),
             stdin=subprocess.PIPE,
@@ -229,15 +238,8 @@ class Step:
         while self._shim_alive():
             self._tend_follower()
             if not asked:
-                asked = "cancel" if self.job.files.cancel.exists() else self.job.why_stop
-                asked = "fence" if not asked and self.job.files.fence.exists() else asked
-                if asked:
-                    self.log.append("stopping", why=asked)
-                    files.replace(self.scratch / "stop.json", files.dump({"why": asked}))
-                    record = files.read_object(self.scratch / "shim.json") or {}
-                    identity = clock.process_from(record.get("shim"))
-                    if not processes.send_exactly(identity, signal.SIGTERM):
-                        asked = ""  # not there yet; ask again
+                with contextlib.suppress(OSError):  # a results tree that does not answer stops nothing
+                    asked = self._pass_on_stop()
             now = clock.monotonic()
             if now - sampled >= SAMPLE_S:
                 sampled = now
@@ -255,6 +257,19 @@ class Step:
             self._pause(TICK_S)
         if not self.job.lock_fds:
             self._take_locks()
+
+    def _pass_on_stop(self) -> str:
+        """Tell the shim to stop when somebody asked for it; the reason, or empty when there is none or no shim yet."""
+        asked = "cancel" if self.job.files.cancel.exists() else self.job.why_stop
+        asked = "fence" if not asked and self.job.files.fence.exists() else asked
+        if not asked:
+            return ""
+        files.replace(self.scratch / "stop.json", files.dump({"why": asked}))
+        record = files.read_object(self.scratch / "shim.json") or {}
+        if not processes.send_exactly(clock.process_from(record.get("shim")), signal.SIGTERM):
+            return ""
+        self.log.append("stopping", why=asked)
+        return asked
 
     def _pause(self, seconds: float) -> None:
         if self.shim is not None:
@@ -305,7 +320,7 @@ class Step:
             files.replace(self.folder / "exit.json", files.dump(record))
         processes.end_marked(*(f"{name}={self.scratch}".encode() for name in ("PTB_STEP", "PTB_RELAY")))
         if not self.scratch.is_dir() and self.name.kind == "agent":
-            return self._outcome(record, self._harvested())
+            return (*agent_outcome(record, self._cancel_words()), self._harvested())
         if self.name.kind != "agent":
             return self._finish_program(record)
         size = (self.scratch / "raw").stat().st_size if (self.scratch / "raw").exists() else 0
@@ -321,7 +336,7 @@ class Step:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.follower.wait(FOLLOWER_END_S)
         self._drop_scratch()
-        return self._outcome(record, facts)
+        return (*agent_outcome(record, self._cancel_words()), facts)
 
     def _harvested(self) -> dict[str, Any]:
         """What a former supervisor brought home before it removed the scratch. StepError when it had not."""
@@ -342,36 +357,12 @@ class Step:
             os.rename(self.scratch, gone)
             erase(gone)
 
-    def _outcome(self, record: dict[str, Any] | None, facts: dict[str, Any]) -> tuple[str, str, str, dict[str, Any]]:
-        if record is None:
-            return "failed", "host_lost", "the command left no exit record", facts
-        if record.get("problem"):
-            return "failed", "sandbox", str(record["problem"]), facts
-        stopped = record.get("stopped")
-        if stopped == "cancel":
-            return "cancelled", "operator", self._cancel_words(), facts
-        if stopped in ("fence", "signal"):
-            return "failed", "fenced" if stopped == "fence" else "preempted", f"stopped by a {stopped}", facts
-        if record.get("oom") and record.get("rc") != 0:
-            return "failed", "oom", "the kernel killed it for memory", facts
-        if stopped == "deadline":
-            return "done", "agent_budget", "", facts
-        return "done", "" if record.get("rc") == 0 else "agent_exit", place.exit_words(record), facts
-
     def _finish_program(self, record: dict[str, Any] | None) -> tuple[str, str, str, dict[str, Any]]:
         with contextlib.suppress(OSError):
             shutil.copyfile(self.scratch / "raw", self.folder / "log.txt")
         result, facts = files.read_object(self.folder / "result.json") or {}, self._facts()
         self._drop_scratch()
-        if record is None:
-            return "failed", "host_lost", "the step left no exit record", facts
-        state, reason = outcome_of_exit(record)
-        if record.get("stopped") or record.get("oom"):
-            if reason == "step_limit" and self.name.kind == "judge":
-                reason = "judge_timeout"
-            return state.value, reason, f"stopped: {record.get('stopped') or 'out of memory'}", facts
-        words = str(result.get("why") or (place.exit_words(record) if state.value == "failed" else ""))
-        return state.value, str(result.get("cause") or reason), words, facts
+        return (*program_outcome(record, result, self.name.kind), facts)
 
     def _harvest(self, trace: dict[str, Any]) -> dict[str, Any]:
         """Bring the model and the task folder home. A harvest that cannot finish keeps the scratch and says so."""

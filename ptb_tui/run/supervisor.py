@@ -17,6 +17,7 @@ from pathlib import Path
 
 from ptb_tui.core import files
 from ptb_tui.core.causes import cause
+from ptb_tui.core.errors import PtbError
 from ptb_tui.core.layout import Root
 from ptb_tui.run import place, processes
 from ptb_tui.run.now import agent_failed, steps_now
@@ -35,8 +36,7 @@ class Supervisor:
         self.spec = files.read_object(self.files.spec) or {}
         self.scratch = place.run_scratch(root, run_id)
         self.why_stop = ""
-        for number in (signal.SIGTERM, signal.SIGUSR1):
-            signal.signal(number, self._stop)
+        signal.signal(signal.SIGUSR1, self._stop)  # a scheduler's notice; SIGTERM ends the supervisor, not the agent
         signal.signal(signal.SIGHUP, lambda *_: None)
         signal.signal(signal.SIGINT, lambda *_: None)
 
@@ -65,7 +65,7 @@ class Supervisor:
 
     def run(self, numbers: Sequence[int]) -> None:
         """All steps of the job in order. What was to follow an agent step that did not finish is cancelled."""
-        steps = {step.number: step for step in steps_now(self.files)}
+        steps = {step.number: step for step in steps_now(self.root, self.run_id, self.files)}
         stopped = agent_failed(list(steps.values()))
         for number in numbers:
             found = next((step for step in self.files.step_folders() if step[0] == number), None)
@@ -96,7 +96,7 @@ def main(argv: Sequence[str]) -> int:
     job = Supervisor(root, run_id, argv[3], inherited)
     try:
         job.run(numbers)
-    except OSError:
+    except (PtbError, OSError):
         time.sleep(RESTART_S)
         raise
     finally:

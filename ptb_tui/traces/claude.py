@@ -5,16 +5,13 @@ Severities come from structured fields alone: an agent that prints "rate limit" 
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from typing import Any
 
 from ptb_tui.core.trace import Severity, TraceEvent, TraceKind, Usage
 from ptb_tui.traces.blocks import call_text, count, image_note, money, names, pretty, result_text
-from ptb_tui.traces.lines import Line, LineSplitter, StampReader
-from ptb_tui.traces.objects import read_line
-from ptb_tui.traces.plain import one_line, raw_event
+from ptb_tui.traces.jsonlines import Calls, Delta, EventMaker, JsonLinesParser, error_words, scalars
+from ptb_tui.traces.plain import one_line
 
-_REMEMBERED_CALLS = 4096
 _LIMITS = frozenset(("rate_limit", "billing_error"))
 _INFO, _WARNING, _ERROR = Severity.INFO, Severity.WARNING, Severity.ERROR
 
@@ -32,39 +29,14 @@ def usage_of(value: object, cost: object = None) -> Usage | None:
     return None if usage == Usage() else usage
 
 
-class ClaudeParser:
+class ClaudeParser(JsonLinesParser):
     """TraceParser for stream-json. Several blocks of one line become several events with the same offset."""
 
     def __init__(self) -> None:
-        self._lines = LineSplitter()
-        self._stamps = StampReader()
-        self._calls: OrderedDict[str, str] = OrderedDict()  # tool_use id: tool name
-        self._last_call: tuple[str, str] = ("", "")
-        self._repeats = 0
+        super().__init__()
+        self._calls = Calls()
 
-    def feed(self, data: bytes) -> list[TraceEvent]:
-        """Take the next bytes of the stamped trace; return the events of the lines that are now complete."""
-        return [event for line in self._lines.feed(data) for event in self._line(line)]
-
-    def close(self) -> list[TraceEvent]:
-        """The events of an unfinished last line, if any."""
-        return [event for line in self._lines.close() for event in self._line(line)]
-
-    def _line(self, line: Line) -> list[TraceEvent]:
-        time, payload = self._stamps.split(line.data)
-        pieces = read_line(payload, cut=line.cut)
-        events: list[TraceEvent] = []
-        for piece in pieces:
-            if isinstance(piece, dict) and isinstance(kind := piece.get("type"), str):
-                events += self._object(_Maker(line, time), kind, piece)
-            elif isinstance(piece, dict):
-                text = payload if len(pieces) == 1 else pretty(piece).encode("utf-8", "replace")
-                events.append(raw_event(line, time, text, "a JSON object without a type"))
-            else:
-                events.append(raw_event(line, time, piece.text, piece.reason))
-        return events
-
-    def _object(self, make: _Maker, kind: str, item: dict[str, Any]) -> list[TraceEvent]:
+    def _object(self, make: EventMaker, kind: str, item: dict[str, Any]) -> list[TraceEvent] | Delta:
         if kind in ("assistant", "user"):
             return self._message(make, kind, item)
         if kind == "system":
@@ -75,10 +47,10 @@ class ClaudeParser:
         if kind == "rate_limit_event":
             return [_limit(make, rest)]
         if kind == "error":
-            return [make(TraceKind.ERROR, _error_words(item), pretty(rest), _ERROR)]
-        return [make(TraceKind.SYSTEM, kind, pretty(rest), data={"unknown": kind[:80]})]
+            return [make(TraceKind.ERROR, one_line(error_words(item)), pretty(rest), _ERROR)]
+        return [make.unknown(kind, rest)]
 
-    def _message(self, make: _Maker, role: str, item: dict[str, Any]) -> list[TraceEvent]:
+    def _message(self, make: EventMaker, role: str, item: dict[str, Any]) -> list[TraceEvent]:
         message = item.get("message")
         if not isinstance(message, dict):
             text = pretty(message) if message is not None else pretty(item)
@@ -103,7 +75,7 @@ class ClaudeParser:
             )
         return events
 
-    def _block(self, make: _Maker, role: str, block: object) -> TraceEvent:
+    def _block(self, make: EventMaker, role: str, block: object) -> TraceEvent:
         said = TraceKind.TEXT if role == "assistant" else TraceKind.USER
         if isinstance(block, str):
             return make.text(said, block)
@@ -127,81 +99,25 @@ class ClaudeParser:
         name = kind if isinstance(kind, str) else "block without a type"
         return make(TraceKind.SYSTEM, f"{role}: {name[:80]}", pretty(rest), data={"unknown": name[:80]})
 
-    def _call(self, make: _Maker, block: dict[str, Any]) -> TraceEvent:
+    def _call(self, make: EventMaker, block: dict[str, Any]) -> TraceEvent:
         name = block["name"] if isinstance(block.get("name"), str) else "tool"
         call_id = block["id"] if isinstance(block.get("id"), str) else ""
-        if call_id:
-            self._calls[call_id] = name
-            if len(self._calls) > _REMEMBERED_CALLS:
-                self._calls.popitem(last=False)
         text = call_text(block.get("input"))
-        self._repeats = self._repeats + 1 if (name, text) == self._last_call else 0
-        self._last_call = (name, text)
-        data = {"repeats": self._repeats} if self._repeats else {}
+        data = self._calls.begin(name, call_id, text)
         return make.text(TraceKind.TOOL_CALL, text, data=data, tool=name, tool_id=call_id)
 
-    def _tool_result(self, make: _Maker, block: dict[str, Any]) -> TraceEvent:
+    def _tool_result(self, make: EventMaker, block: dict[str, Any]) -> TraceEvent:
         call_id = block.get("tool_use_id")
         call_id = call_id if isinstance(call_id, str) else ""
         text = result_text(block["content"] if block.get("content") is not None else block.get("output"))
         failed = block.get("is_error") is True
         data = {"failed": True} if failed else {}
         severity = _WARNING if failed else _INFO
-        tool = self._calls.get(call_id, "")
+        tool = self._calls.name(call_id)
         return make.text(TraceKind.TOOL_RESULT, text, severity, data=data, tool=tool, tool_id=call_id)
 
 
-class _Maker:
-    """Makes events of one line."""
-
-    __slots__ = ("_cut", "_line", "_time")
-
-    def __init__(self, line: Line, time: str) -> None:
-        self._line, self._time = line, time
-        self._cut = {"cut": len(line.data)} if line.cut else {}
-
-    def __call__(self, kind: TraceKind, title: str, body: str = "", severity: Severity = _INFO, *,
-                 data: dict[str, Any] | None = None, tool: str = "", tool_id: str = "",
-                 message_id: str = "", usage: Usage | None = None) -> TraceEvent:  # fmt: skip
-        line = self._line
-        data = {**data, **self._cut} if data else self._cut
-        return TraceEvent(line.offset, line.length, kind, title, body, severity, self._time, tool, tool_id,
-                          message_id, usage, data)  # fmt: skip
-
-    def text(self, kind: TraceKind, text: str, severity: Severity = _INFO, *, data: dict[str, Any] | None = None,
-             tool: str = "", tool_id: str = "", message_id: str = "") -> TraceEvent:  # fmt: skip
-        """An event whose title is the first line of its text; the body is absent when the title says it all."""
-        title = one_line(text)
-        body = text if text != title else ""
-        return self(kind, title, body, severity, data=data, tool=tool, tool_id=tool_id, message_id=message_id)
-
-    def again(self, event: TraceEvent, message_id: str, usage: Usage | None, data: dict[str, Any]) -> TraceEvent:
-        """The same event as a part of a message."""
-        return TraceEvent(event.offset, event.length, event.kind, event.title, event.body, event.severity, event.time,
-                          event.tool, event.tool_id, message_id, usage, {**event.data, **data})  # fmt: skip
-
-
-def _error_words(item: dict[str, Any]) -> str:
-    error = item.get("error")
-    if isinstance(error, dict):
-        error = error.get("message") or error.get("type")
-    for value in (error, item.get("message")):
-        if isinstance(value, str) and value:
-            return one_line(value)
-    return "error"
-
-
-def _scalars(item: dict[str, Any], *keys: str) -> dict[str, Any]:
-    """The named fields that are short strings, numbers or flags."""
-    found: dict[str, Any] = {}
-    for key in keys:
-        value = item.get(key)
-        if isinstance(value, bool | int | float) or (isinstance(value, str) and len(value) <= 200):
-            found[key] = value
-    return found
-
-
-def _system(make: _Maker, item: dict[str, Any]) -> TraceEvent:
+def _system(make: EventMaker, item: dict[str, Any]) -> TraceEvent:
     subtype = item.get("subtype")
     name = subtype if isinstance(subtype, str) else "system"
     rest = {key: value for key, value in item.items() if key not in ("type", "subtype", "uuid")}
@@ -210,7 +126,7 @@ def _system(make: _Maker, item: dict[str, Any]) -> TraceEvent:
         model = item.get("model") or (settings.get("model") if isinstance(settings, dict) else None)
         model = model if isinstance(model, str) else "unknown"
         folder = item.get("cwd") or item.get("working_directory")
-        facts = _scalars(item, "session_id", "claude_code_version", "apiKeySource", "permissionMode")
+        facts = scalars(item, "session_id", "claude_code_version", "apiKeySource", "permissionMode")
         shown = (
             ("Session", facts.get("session_id")),
             ("Model", model),
@@ -222,7 +138,7 @@ def _system(make: _Maker, item: dict[str, Any]) -> TraceEvent:
         body = "\n".join(f"{word}: {value}" for word, value in shown if value)
         return make(TraceKind.INIT, one_line(model), body, data={"model": model[:200], **facts})
     if name == "api_retry":
-        facts = _scalars(item, "attempt", "max_retries", "retry_delay_ms", "error_status", "error")
+        facts = scalars(item, "attempt", "max_retries", "retry_delay_ms", "error_status", "error")
         delay = facts.get("retry_delay_ms")
         wait = f", waiting {delay / 1000:.1f} s" if isinstance(delay, int | float) and abs(delay) < 1e12 else ""
         title = f"attempt {facts.get('attempt', '?')} of {facts.get('max_retries', '?')}{wait}: " \
@@ -231,10 +147,10 @@ def _system(make: _Maker, item: dict[str, Any]) -> TraceEvent:
     return make(TraceKind.SYSTEM, one_line(name), pretty(rest), data={"subtype": name[:80]})
 
 
-def _limit(make: _Maker, rest: dict[str, Any]) -> TraceEvent:
+def _limit(make: EventMaker, rest: dict[str, Any]) -> TraceEvent:
     info = rest.get("rate_limit_info")
     info = info if isinstance(info, dict) else {}
-    facts = _scalars(info, "status", "resetsAt", "rateLimitType", "overageStatus", "isUsingOverage")
+    facts = scalars(info, "status", "resetsAt", "rateLimitType", "overageStatus", "isUsingOverage")
     status = str(facts.get("status", "unknown"))
     title = one_line(f"{facts.get('rateLimitType', 'rate limit')}: {status}")
     if status == "allowed":
@@ -243,9 +159,9 @@ def _limit(make: _Maker, rest: dict[str, Any]) -> TraceEvent:
     return make(TraceKind.LIMIT, title, pretty(rest), severity, data=facts)
 
 
-def _failure(make: _Maker, error: str, item: dict[str, Any], message: dict[str, Any]) -> TraceEvent:
+def _failure(make: EventMaker, error: str, item: dict[str, Any], message: dict[str, Any]) -> TraceEvent:
     """What the CLI itself says in place of the model, with the field `error`."""
-    facts = _scalars(item, "error", "api_error_status", "api_error_type", "api_error")
+    facts = scalars(item, "error", "api_error_status", "api_error_type", "api_error")
     kind = TraceKind.LIMIT if error in _LIMITS else TraceKind.ERROR
     text = result_text(message.get("content")) or error
     message_id = message.get("id")
@@ -253,8 +169,8 @@ def _failure(make: _Maker, error: str, item: dict[str, Any], message: dict[str, 
     return make.text(kind, text, _ERROR, data=facts, message_id=message_id)
 
 
-def _result(make: _Maker, item: dict[str, Any]) -> TraceEvent:
-    facts = _scalars(item, "subtype", "session_id", "is_error", "num_turns", "duration_ms", "terminal_reason",
+def _result(make: EventMaker, item: dict[str, Any]) -> TraceEvent:
+    facts = scalars(item, "subtype", "session_id", "is_error", "num_turns", "duration_ms", "terminal_reason",
                      "api_error_status")  # fmt: skip
     cost = next((item[key] for key in ("total_cost_usd", "total_cost", "cost_usd") if money(item.get(key)) is not None),
                 None)  # fmt: skip
