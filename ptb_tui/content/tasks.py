@@ -36,6 +36,7 @@ class Final(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
     seeds: tuple[int, ...] = ()
     ladder: tuple[Rung, ...] = (Rung(tries=4), Rung(tries=3), Rung(tries=2))
+    limit: int = -1  # items; -1 is all of them
     attempt_timeout_s: float = Field(default=28_800, gt=0)
     tokens_flag: str = "--max-tokens"
     seed_only_samples: bool = True

@@ -20,7 +20,7 @@ from ptb_tui.core.errors import NotFound
 from ptb_tui.core.layout import Root, RunFiles
 
 GONE = ".gone"  # ends the name of a step's scratch that is being removed
-KEEP = ("PTB_ENV_FILE", "PTB_SCRATCH", "PTB_EVAL_LIMIT", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "LANG", "TZ")
+KEEP = ("PTB_ENV_FILE", "PTB_SCRATCH", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "LANG", "TZ")
 
 
 def find(root: Root, run_id: int) -> RunFiles:

@@ -32,7 +32,7 @@ from ptb_tui.core.states import State
 from ptb_tui.results.records import RunRecord
 from ptb_tui.results.store import scan
 from ptb_tui.run.sandboxes import for_run
-from ptb_tui.run.steps.agent import base_model
+from ptb_tui.run.steps import base_model_folder
 
 ENGINES = ("rules",)  # what this version can run
 
@@ -171,7 +171,7 @@ class Planner:
                 words = f"judge engine {judge.engine} of {judge.judge} cannot run in this version"
                 problems.append(Problem(words=words, remedy='[judging] engine = "rules"'))
         try:
-            base_model(self.content, spec.base_model)
+            base_model_folder(self.content, spec.base_model)
             for_run(self.root, spec, self.content, self.sandbox)
         except PtbError as error:
             problems.append(Problem(words=error.message, remedy=error.hint))

@@ -1,6 +1,7 @@
 """Codex without `--json`: its header and its last line are understood, everything between them is text.
 
-What Codex prints there cannot be told from what the agent's commands print, so nothing else is read from it.
+What Codex prints there cannot be told from what the agent's commands print, so nothing else is read from it. A command
+may print the words of the last line too: the last such line is Codex's own.
 """
 
 from __future__ import annotations

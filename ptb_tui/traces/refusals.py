@@ -25,8 +25,8 @@ _LOOK = 4000  # characters of a message that are read
 _LONGEST = 400 * 86_400  # seconds until a limit ends; more is no time but nonsense
 _UNITS = {"d": 86_400, "h": 3600, "m": 60, "s": 1}
 _SPAN = re.compile(r"\b(?:try again|retry) in ([0-9][0-9a-z., ]{0,80})", re.I)
-_PART = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,6})?) ?(d|h|m|s)(?:ays?|ours?|inutes?|in|econds?|ec)?\b", re.I)
-_AT = re.compile(r"\btry again at ([A-Za-z0-9:, ]{3,40}?)\.?(?:\s|$)", re.I)
+_PART = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,6})?) ?(d|h|m|s)(?:ays?|ours?|inutes?|in|econds?|ec)?(?![a-z])", re.I)
+_AT = re.compile(r"\btry again at ([A-Za-z0-9:, ]{3,40})(?:\.|$)", re.I | re.M)
 _CLOCK = re.compile(r"(1[0-2]|0?[1-9]):([0-5][0-9]) ?([AP])M", re.I)
 
 
@@ -76,7 +76,7 @@ def by_words(message: str, stamp: str) -> dict[str, Any]:
             while span[1][position : position + 1] in (" ", ","):
                 position += 1
         return after(total, stamp) if position else {}
-    if at := _AT.search(message + "\n"):
+    if at := _AT.search(message):
         return {"resets": at[1].strip(), **_clock(at[1].strip())}
     return {}
 

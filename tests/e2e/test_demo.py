@@ -23,7 +23,8 @@ def demo(tmp_path: Path) -> Iterator[Lab]:
     lab.cwd.mkdir()
     text = (REPOSITORY / "sweeps" / "demo.toml").read_text().replace("steps240", "steps30")
     (lab.cwd / "demo.toml").write_text(text)
-    lab.env["PTB_EVAL_LIMIT"] = "24"
+    task = shutil.copytree(REPOSITORY / "tasks" / "demo", lab.cwd / "tasks" / "demo") / "task.toml"
+    task.write_text(task.read_text().replace("[final]\n", "[final]\nlimit = 24\n"))
     yield lab
     lab.close()
 

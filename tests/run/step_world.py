@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -11,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.evaluation.models import model
+
+REPOSITORY = Path(__file__).parents[2]
 
 # Behaves as `plan.json` in the model folder says for this call: one entry a call of the seed.
 EVALUATOR = """
@@ -62,9 +65,17 @@ class World:
     def start(self, program: str, folder: Path, **environ: str) -> subprocess.Popen[bytes]:
         code = f"import sys; from ptb_tui.run.steps.{program} import main; sys.exit(main(sys.argv[1:]))"
         argv = [sys.executable, "-c", code, str(self.ptb), str(folder), str(self.scratch)]
-        environment = {"PATH": os.environ["PATH"], "HOME": str(self.scratch), "PYTHONPATH": os.pathsep.join(sys.path)}
+        paths = os.pathsep.join(
+            (str(self.content), *filter(None, sys.path))
+        )  # the bundle first: its content is what a step sees
+        environment = {"PATH": os.environ["PATH"], "HOME": str(self.scratch), "PYTHONPATH": paths}
         return subprocess.Popen(
-            argv, env=environment | environ, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True
+            argv,
+            cwd=self.scratch,
+            env=environment | environ,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
         )
 
     def run(self, program: str, folder: Path, **environ: str) -> tuple[int, dict[str, Any], str]:
@@ -98,6 +109,8 @@ def build(tmp: Path, *, plan: dict[str, Any] | None = None, sandbox: str = "proc
     run_dir = root / "quitter_none_0.1h" / "stand_local_base_7"
     world = World(root, content, run_dir, tmp / "scratch")
     world.scratch.mkdir()
+    for name in ("ptb_tui", "agents", "containers", "judges", "tasks"):
+        shutil.copytree(REPOSITORY / name, content / name, ignore=shutil.ignore_patterns("__pycache__"))
     write(
         content,
         {
@@ -123,7 +136,6 @@ def build(tmp: Path, *, plan: dict[str, Any] | None = None, sandbox: str = "proc
         "base_model": "local/base",
         "hours": 0.1,
         "protocol": {"name": "stand", "fingerprint": "f"},
-        "content": [str(content)],
     }
     write(run_dir, {".ptb/spec.json": json.dumps(spec), "task/notes.md": "nothing"})
     if plan is not None:

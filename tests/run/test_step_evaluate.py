@@ -34,8 +34,8 @@ def test_every_seed_is_measured(tmp_path: Path) -> None:
 
 
 def test_what_the_evaluator_sees(tmp_path: Path) -> None:
-    world = build(tmp_path, plan={})
-    world.run("evaluate", world.step("002-evaluate-1", kind="evaluate"), OPENAI_API_KEY="sk-secret", PTB_EVAL_LIMIT="5")
+    world = build(tmp_path, plan={}, final="limit = 5")
+    world.run("evaluate", world.step("002-evaluate-1", kind="evaluate"), OPENAI_API_KEY="sk-secret")
     seen = world.seen(1)
     assert "OPENAI_API_KEY" not in seen["env"] and seen["env"]["PTB_BASE_MODEL"] == "local/base"
     assert seen["env"]["HF_HUB_OFFLINE"] == "1" and seen["env"]["OMP_NUM_THREADS"] == "1"

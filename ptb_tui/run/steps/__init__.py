@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from ptb_tui.content.lookup import Content
+from ptb_tui.content.tasks import Task
 from ptb_tui.core import files
 from ptb_tui.core.errors import PtbError, StepError
 from ptb_tui.core.spec import RunSpec
@@ -44,12 +46,6 @@ def read_spec(ptb: Path) -> RunSpec:
         raise StepError(f"{ptb / 'spec.json'} cannot be read: {error}") from error
 
 
-def content_of(spec: RunSpec) -> Content:
-    """The content the run was planned with: the folders its spec names, then what this program came with."""
-    recorded = (spec.model_extra or {}).get("content")
-    return Content.of(Path(path) for path in recorded or () if isinstance(path, str) and path.startswith("/"))
-
-
 def base_model_folder(content: Content, model: str) -> Path | None:
     """The folder of a base model `local/NAME`; None for one of the hub."""
     organisation, _, name = model.partition("/")
@@ -59,3 +55,21 @@ def base_model_folder(content: Content, model: str) -> Path | None:
     if found is None:
         raise StepError(f"the base model {model} is in no content folder (containers/models/{name})")
     return found
+
+
+def lay_out_task(work: Path, task: Task, content: Content, script: Path) -> None:
+    """Fill a task folder: the evaluation script under the name it has, and what goes beside it (H §1.3)."""
+    work.mkdir(parents=True, exist_ok=True)
+    unwanted = shutil.ignore_patterns("__pycache__", ".*")
+    pairs = (
+        (content.shared("tasks/shared"), work),
+        (content.shared("tasks/templates"), work / "templates"),
+        (task.folder / "evaluation_code", work / "evaluation_code"),
+        (task.folder / "task_context", work),
+    )
+    for source, target in pairs:
+        if source is not None and source.is_dir():
+            shutil.copytree(source, target, dirs_exist_ok=True, ignore=unwanted)
+    if not script.is_file():
+        raise StepError(f"{script}: task {task.name} lacks its evaluation script", cause="prepare_failed")
+    shutil.copyfile(script, work / script.name)

@@ -29,6 +29,7 @@ from ptb_tui.core.layout import RunFiles
 from ptb_tui.core.spec import RunSpec
 from ptb_tui.run import place
 from ptb_tui.run.sandboxes import for_run, root_of
+from ptb_tui.run.steps import base_model_folder, lay_out_task
 from ptb_tui.sandbox.base import Bind, Request, Sandbox
 
 GRACE_S = 300.0  # the agent is ended this long after the budget it was told (H §1.8)
@@ -61,25 +62,10 @@ def timer_script(hours: float, start: float) -> str:
     )
 
 
-def _copy_tree(source: Path, target: Path) -> None:
-    shutil.copytree(source, target, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__", ".*"))
-
-
 def populate(plan: _Plan, home: Path) -> None:
     """Fill the sandbox's home. StepError names a file that is missing."""
     task, content = plan.task, plan.content
-    work = home / "task"
-    work.mkdir(parents=True)
-    shutil.copy(task.folder / "evaluate.py", work / "evaluate.py")
-    shared = content.shared("tasks/shared")
-    if shared is not None:
-        _copy_tree(shared, work)
-    templates = content.shared("tasks/templates")
-    if templates is not None:
-        _copy_tree(templates, work / "templates")
-    for folder, target in (("evaluation_code", work / "evaluation_code"), ("task_context", work)):
-        if (task.folder / folder).is_dir():
-            _copy_tree(task.folder / folder, target)
+    lay_out_task(home / "task", task, content, task.folder / "evaluate.py")
     if "contamination_check.py" in plan.protocol.kit:
         tool = content.file("judges/tools/contamination_check.py")
         if tool is None or task.test_data is None:
@@ -92,16 +78,6 @@ def populate(plan: _Plan, home: Path) -> None:
         shutil.copy(file, home / "agent" / file.name)
     shutil.copy(plan.agent.solve, home / "agent_solve.sh")
     (home / "hf_cache").mkdir()
-
-
-def base_model(content: Content, model: str) -> Path | None:
-    """Folder of a `local/NAME` base model; None for a model of the hub."""
-    if not model.startswith("local/"):
-        return None
-    folder = content.shared(f"containers/models/{model.removeprefix('local/')}")
-    if folder is None:
-        raise StepError(f"no base model {model} below containers/models", cause="prepare_failed")
-    return folder
 
 
 def _prompt(plan: _Plan) -> str:
@@ -174,7 +150,7 @@ def _launch(plan: _Plan, scratch: Path, bundle: Path, gpus: tuple[str, ...]) -> 
         **plan.agent.env,
     }
     binds: list[Bind] = []
-    model = base_model(Content.of((bundle,)), spec.base_model)
+    model = base_model_folder(Content.of((bundle,)), spec.base_model)
     if model is not None:
         binds.append(Bind(model, MODEL_TARGET))
         env |= {
@@ -240,7 +216,7 @@ def prepare(run: RunFiles, scratch: Path, gpus: tuple[str, ...]) -> None:
     files.replace(root.own("nodes") / f"{socket.gethostname()}.json", files.dump(host))
     bundle = _stage(scratch)
     populate(plan, scratch / "home")
-    _reserve(run, base_model(content, spec.base_model))
+    _reserve(run, base_model_folder(content, spec.base_model))
     launch = _launch(plan, scratch, bundle, gpus)
     public = scratch / "public"
     public.mkdir()

@@ -23,12 +23,12 @@ from typing import Any
 from ptb_tui.content.lookup import Content
 from ptb_tui.content.tasks import Task
 from ptb_tui.core import clock, files
-from ptb_tui.core.errors import ContentError
 from ptb_tui.evaluation.classify import last_words
 from ptb_tui.evaluation.final import AttemptResult
 from ptb_tui.evaluation.seeds import problem_of
 from ptb_tui.run import processes
 from ptb_tui.run.erasing import erase
+from ptb_tui.run.steps import lay_out_task
 from ptb_tui.run.steps.agent import MODEL_TARGET
 from ptb_tui.sandbox.base import Bind, Request, Sandbox, apply_limits
 
@@ -40,22 +40,9 @@ _SCRIPT = "evaluate_final_eval.py"
 
 def fill_home(home: Path, task: Task, content: Content) -> None:
     """Lay out what the evaluation script finds: beside it the shared files and templates, test items one above."""
-    work = home / "task"
-    work.mkdir(parents=True)
-    for name in ("tasks/shared", "tasks/templates"):
-        folder = content.shared(name)
-        target = work if name == "tasks/shared" else work / "templates"
-        target.mkdir(exist_ok=True)
-        for file in sorted(folder.iterdir()) if folder else ():
-            if file.is_file():
-                shutil.copyfile(file, target / file.name)
-    if (code := task.folder / "evaluation_code").is_dir():
-        shutil.copytree(code, work / "evaluation_code", ignore=shutil.ignore_patterns("__pycache__"))
-    if (context := task.folder / "task_context").is_dir():
-        shutil.copytree(context, work, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
-    if not task.final_script.is_file():
-        raise ContentError(f"{task.final_script}: task {task.name} lacks its evaluation script")
-    shutil.copyfile(task.final_script, work / _SCRIPT)
+    lay_out_task(home / "task", task, content, task.final_script)
+    if task.final_script.name != _SCRIPT:
+        os.rename(home / "task" / task.final_script.name, home / "task" / _SCRIPT)
     if task.test_data is not None:
         shutil.copyfile(task.test_data, home / "test_data.json")
 

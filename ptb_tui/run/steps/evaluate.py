@@ -23,7 +23,7 @@ from ptb_tui.core.errors import StepError
 from ptb_tui.core.layout import RunFiles
 from ptb_tui.evaluation import final, fingerprint, seeds, validity
 from ptb_tui.run import processes, sandboxes
-from ptb_tui.run.steps import base_model_folder, conclude, content_of, read_spec
+from ptb_tui.run.steps import base_model_folder, conclude, read_spec
 from ptb_tui.run.steps.attempt import Attempts
 from ptb_tui.run.telemetry import Sampler
 
@@ -40,14 +40,6 @@ def versions() -> dict[str, str]:
         except importlib.metadata.PackageNotFoundError:
             continue
     return found
-
-
-def item_limit() -> int:
-    """Items to evaluate, -1 for all; PTB_EVAL_LIMIT makes tests short."""
-    try:
-        return int(os.environ.get("PTB_EVAL_LIMIT", "-1"))
-    except ValueError:
-        return -1
 
 
 def model_digest(ptb: Path, model_dir: Path) -> str:
@@ -127,7 +119,7 @@ class _Progress:
 def work(ptb: Path, step_folder: Path, scratch: Path) -> dict[str, Any]:
     """Evaluate and return the facts of result.json; `cause` among them when there is no score. StepError for ours."""
     spec, run_dir = read_spec(ptb), ptb.parent
-    content = content_of(spec)
+    content = Content.of()
     task, protocol = load_task(content, spec.benchmark), load_protocol(content, spec.protocol.name)
     model_dir = run_dir / "final_model"
     if model_dir.is_symlink() or not model_dir.is_dir():
@@ -156,7 +148,7 @@ def work(ptb: Path, step_folder: Path, scratch: Path) -> dict[str, Any]:
         out_dir=out_dir,
         timeout_s=task.file.final.attempt_timeout_s,
         ends=ends_at(step_folder),
-        limit=item_limit(),
+        limit=task.file.final.limit,
         gpus=tuple(name for name in visible.split(",") if name),
         keys=grading_keys(task),
     )

@@ -27,7 +27,7 @@ from ptb_tui.core.verdict import EngineResult, Evidence, JudgeEngine, VerdictRec
 from ptb_tui.evaluation.fingerprint import file_sha256
 from ptb_tui.judging import history
 from ptb_tui.run.diagnostics import exit_facts_of
-from ptb_tui.run.steps import base_model_folder, conclude, content_of, read_spec
+from ptb_tui.run.steps import base_model_folder, conclude, read_spec
 
 _NO_VERDICT = frozenset((VerdictState.MISSING, VerdictState.UNREADABLE, VerdictState.CONTRADICTORY))
 _SPARE_S = 20.0  # between our own limit and the step's, to record the verdict
@@ -165,7 +165,7 @@ def work(ptb: Path, step_folder: Path) -> dict[str, Any]:
         step = StepSpec.model_validate(files.read_object(step_folder / "step.json"))
     except ValueError as error:
         raise StepError(f"{step_folder / 'step.json'} cannot be read: {error}") from error
-    content = content_of(spec)
+    content = Content.of()
     judge = load_judge(content, step.judge)
     plan = next((entry for entry in spec.judges if entry.judge == step.judge), None)
     name = step.engine or (plan.engine if plan else "rules")
