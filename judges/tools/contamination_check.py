@@ -29,6 +29,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import IO, Any, Callable, Dict, FrozenSet, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
+DEFAULT_MODE = "strict"  # a protocol may hand its agents a copy that says "compat"
 FIELD_KEYS = {
     "question": ("question", "input", "prompt", "text", "content"),
     "answer": ("answer", "output", "response", "target"),
@@ -846,7 +847,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     parser.add_argument("--input-format", choices=("jsonl", "text"), default="jsonl", help="text: files as well")
     parser.add_argument("--text-field", default="text", metavar="NAME", help="compat only; strict reads every string")
     parser.add_argument("--show-ref", action="store_true")
-    parser.add_argument("--mode", choices=("strict", "compat"), default="strict")
+    parser.add_argument("--mode", choices=("strict", "compat"), default=DEFAULT_MODE)
     parser.add_argument("--max-mb", type=int, default=1024, metavar="N", help="strict: MB read of one file")
     options = parser.parse_args(argv)
     try:

@@ -45,6 +45,7 @@ class Protocol(BaseModel):
     agents_network: Literal["full", "none", "gateway"] = "gateway"
     allow_no_gpu: bool = False
     process_agents: tuple[str, ...] = ()
+    tmp_gib: float = Field(default=8, gt=0)  # of the agent's /tmp, which is in memory
     checker_mode: Literal["strict", "compat"] = "strict"
     kit: tuple[str, ...] = ("contamination_check.py", "test_data.json")
     judges: tuple[ProtocolJudge, ...] = ()

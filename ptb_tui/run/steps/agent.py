@@ -71,7 +71,9 @@ def populate(plan: _Plan, home: Path) -> None:
         if tool is None or task.test_data is None:
             what = "judges/tools/contamination_check.py" if tool is None else str(task.folder / "test_data.json")
             raise StepError(f"{what} is missing; `ptb-tui data fetch {task.name}`", cause="prepare_failed")
-        shutil.copy(tool, home / tool.name)
+        text = tool.read_text("utf-8")
+        default = f'DEFAULT_MODE = "{plan.protocol.checker_mode}"'
+        (home / tool.name).write_text(text.replace('DEFAULT_MODE = "strict"', default, 1), "utf-8")
         shutil.copy(task.test_data, home / "test_data.json")
     (home / "agent").mkdir()
     for file in plan.agent.files:
@@ -169,9 +171,8 @@ def _launch(plan: _Plan, scratch: Path, bundle: Path, gpus: tuple[str, ...]) -> 
         gpus=gpus,
         network=spec.network,
         gateway_socket=gateway if spec.network == "gateway" else None,
-        tmp=scratch / "tmp",
+        tmp_bytes=int(plan.protocol.tmp_gib * (1 << 30)),
     )
-    (scratch / "tmp").mkdir()
     (scratch / "gateway").mkdir(mode=0o700)
     command = sandbox.command(request)
     companion: list[str] | None = None
