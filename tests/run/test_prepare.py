@@ -36,7 +36,7 @@ def test_the_agent_s_checker_is_that_of_the_protocol(lab: Lab, mode: str) -> Non
     lab.run("--batch", lab.sweep("none"), "--yes")
     shown = subprocess.run([sys.executable, str(kept), "--help"], capture_output=True, text=True, check=True).stdout
     assert "--mode" in shown and f'DEFAULT_MODE = "{mode}"' in kept.read_text()
-    assert {"evaluate.py", "templates", "timer.sh"} <= set(lab.trace()) and "0:29" in lab.trace()
-    assert (REPOSITORY / "judges" / "tools" / "contamination_check.py").read_text().count(
-        'DEFAULT_MODE = "strict"'
-    ) == 1
+    assert {"evaluate.py", "templates", "timer.sh"} <= set(lab.trace())
+    assert {"0:29", "0:30"} & set(lab.trace()), "the clock starts with the agent"
+    tool = REPOSITORY / "judges" / "tools" / "contamination_check.py"
+    assert tool.read_text().count('DEFAULT_MODE = "strict"') == 1
