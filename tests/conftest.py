@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections import defaultdict
 
 import pytest
@@ -34,6 +35,9 @@ class Minutes:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):  # ignored in a shell's background, and inherited
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Minutes(), "minutes")
 

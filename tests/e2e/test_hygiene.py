@@ -171,10 +171,13 @@ class Waiting:
         fd = locks.take_slot(lab.root, "cpu:0")
         assert fd is not None
         self.fd = fd
-        with lab.start("--batch", lab.sweep(config), "--yes") as process:
+        process = lab.start("--batch", lab.sweep(config), "--yes", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
             until(lambda: list(lab.root.own("journal").glob("*.json")), "a submission")
             process.send_signal(signal.SIGINT)
             assert process.wait(30) == 130
+        finally:
+            process.kill()
         self.id = int(next(lab.root.own("queue").iterdir()).name)
         self.spec = json.loads((lab.root.queued(self.id).spec).read_text())
 
