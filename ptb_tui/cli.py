@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     Opener: TypeAlias = Callable[[Settings, str], Awaitable[Site]]
 
+Quick: TypeAlias = Callable[[Common, dict[str, Any]], bool]
 OPENER: Opener | None = None
 """Opens a site; None means `ptb_tui.site.open.open_site`. Tests put another one here."""
 
@@ -110,20 +111,22 @@ def verb(*groups: typer.Typer, name: str = "") -> Callable[[Body], Body]:
     return register
 
 
-def leads(group: typer.Typer) -> Callable[[Body], Body]:
-    """Register what a group does when no verb follows."""
+def leads(group: typer.Typer, quick: Quick | None = None) -> Callable[[Body], Body]:
+    """Register what a group does when no verb follows; `quick` may do it without the event loop and a site."""
 
     def register(body: Body) -> Body:
-        group.callback(invoke_without_command=True)(declare(body, _carry_out(body)))
+        group.callback(invoke_without_command=True)(declare(body, _carry_out(body, quick)))
         return body
 
     return register
 
 
-def _carry_out(body: Body) -> Callable[[typer.Context, Common, dict[str, Any]], None]:
+def _carry_out(body: Body, quick: Quick | None = None) -> Callable[[typer.Context, Common, dict[str, Any]], None]:
     def run(ctx: typer.Context, common: Common, values: dict[str, Any]) -> None:
         if body is _root and values["batch"] is None:
             _no_verb(ctx, values)
+            return
+        if quick is not None and quick(common, values):
             return
         import asyncio
 
@@ -159,7 +162,24 @@ async def _root(
         return await run_batch(site, sweep, options, call.out)
 
 
-@leads(runs)
+def _quick_list(common: Common, values: dict[str, Any]) -> bool:
+    """The list of this machine's runs in a third of the time; False where a site has to be asked."""
+    from ptb_tui.core.settings import load
+
+    if OPENER is not None or (common.site or "local") != "local":
+        return False
+    settings = load(env_file=common.env_file, results=common.results)
+    if settings.parsed is not None and "local" in settings.parsed.sites:
+        return False  # a site of that name may be anywhere
+    from ptb_tui.present.output import Output
+    from ptb_tui.present.runs import plain_list
+    from ptb_tui.site.open import local_rows
+
+    plain_list(Output(as_json=common.json), *local_rows(settings, **values))
+    return True
+
+
+@leads(runs, _quick_list)
 async def list_runs(
     call: Call,
     active: Annotated[bool, typer.Option("--active", help="Only those that have not ended.")] = False,

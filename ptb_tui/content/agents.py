@@ -8,7 +8,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ptb_tui.content.lookup import Content, read_json_model, read_toml
+from ptb_tui.content.lookup import Content
+from ptb_tui.content.reading import read_json_model, read_toml
 from ptb_tui.core.errors import ContentError
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from ptb_tui.content.lookup import Content, read_toml
+from ptb_tui.content.lookup import Content
+from ptb_tui.content.reading import read_toml
 from ptb_tui.core.errors import ContentError
 from ptb_tui.core.verdict import JudgeSpec
 

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import difflib
-import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
-
-from pydantic import BaseModel, ValidationError
 
 import ptb_tui
-from ptb_tui.core.errors import ContentError, NotFound
-from ptb_tui.core.explain import explain
+from ptb_tui.core.errors import NotFound
 
-M = TypeVar("M", bound=BaseModel)
 KINDS = ("agents", "tasks", "judges", "containers", "sweeps")
 _MARKS = {"agents": "api_keys.json", "tasks": "info.json", "judges": "judge.toml"}
 
@@ -76,27 +70,3 @@ class Content:
     def shared(self, relative: str) -> Path | None:
         """The first folder of this relative path."""
         return next((path / relative for path in self.paths if (path / relative).is_dir()), None)
-
-
-def read_toml(path: Path, model: type[M], sections: dict[str, type[BaseModel]] | None = None) -> M:
-    """A TOML file of content as its model. ContentError names file, place and what would be right."""
-    try:
-        table: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise ContentError(f"{path}: cannot be read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ContentError(f"{path}: not TOML: {error}") from error
-    try:
-        return model.model_validate(table)
-    except ValidationError as error:
-        raise ContentError(explain(error, str(path), model, sections or {})) from error
-
-
-def read_json_model(path: Path, model: type[M], missing: str) -> M:
-    """A JSON file of content as its model. ContentError with `missing` when the file is absent."""
-    try:
-        return model.model_validate_json(path.read_bytes())
-    except OSError as error:
-        raise ContentError(f"{path}: {missing}") from error
-    except ValidationError as error:
-        raise ContentError(explain(error, str(path), model, {})) from error

@@ -10,7 +10,8 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from ptb_tui.content.judges import load_judge
-from ptb_tui.content.lookup import Content, read_toml
+from ptb_tui.content.lookup import Content
+from ptb_tui.content.reading import read_toml
 from ptb_tui.content.tasks import Task
 from ptb_tui.core.errors import NotFound
 from ptb_tui.core.spec import EngineName

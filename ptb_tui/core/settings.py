@@ -12,46 +12,16 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from typing import TYPE_CHECKING
 
 from ptb_tui.core.errors import ConfigError
-from ptb_tui.core.explain import explain
+
+if TYPE_CHECKING:
+    from ptb_tui.core.config import Config, SiteConfig
 
 RESULTS = "POST_TRAIN_BENCH_RESULTS_DIR"
 EXTRA_RESULTS = "POST_TRAIN_BENCH_EXTRA_RESULTS_DIRS"
 _SECRET = re.compile(r"(?:_KEY|_TOKEN|_SECRET|_PASSWORD)$")
-
-
-class SiteConfig(BaseModel):
-    """`[sites.NAME]` of `config.toml`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    transport: str = "local"  # local | command | ssh
-    command: tuple[str, ...] = ()
-    host: str = ""
-    jump: str = ""
-    user: str = ""
-    root: str = ""
-    python: str = ""
-    prologue: str = ""
-    scratch: str = ""
-    max_hours: float | None = None
-    backend: str = "local"
-    sandbox: str = "auto"
-    slots: int | None = Field(default=None, ge=1, le=64)
-    polling: dict[str, float] = Field(default_factory=dict)
-
-
-class Config(BaseModel):
-    """`config.toml`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    operator: str = ""
-    on_event: tuple[str, ...] = ()
-    content: tuple[str, ...] = ()
-    sites: dict[str, SiteConfig] = Field(default_factory=dict)
 
 
 def is_secret(name: str) -> bool:
@@ -89,11 +59,18 @@ class Settings:
 
     values: Mapping[str, str]
     origins: Mapping[str, str]
-    config: Config
+    parsed: Config | None  # None where there is no config.toml
     env_file: Path | None
     config_file: Path | None
     operator: str
     content: tuple[Path, ...] = field(default=())
+
+    @property
+    def config(self) -> Config:
+        """`config.toml`, or what it means when there is none."""
+        from ptb_tui.core.config import Config
+
+        return self.parsed or Config()
 
     @property
     def results(self) -> Path:
@@ -116,6 +93,8 @@ class Settings:
 
     def site(self, name: str) -> SiteConfig:
         """A site's configuration; `local` always exists. ConfigError names the known sites."""
+        from ptb_tui.core.config import SiteConfig
+
         if name in self.config.sites:
             return self.config.sites[name]
         if name == "local":
@@ -130,18 +109,6 @@ def config_home(environ: Mapping[str, str] | None = None) -> Path:
     return Path(env.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")) / "ptb-tui"
 
 
-def _read_config(path: Path) -> Config:
-    import tomllib
-
-    try:
-        table: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))
-        return Config.model_validate(table)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: not TOML: {error}") from error
-    except ValidationError as error:
-        raise ConfigError(explain(error, str(path), Config, {"sites": SiteConfig})) from error
-
-
 def load(
     *,
     env_file: Path | None = None,
@@ -154,7 +121,11 @@ def load(
     here = cwd or Path.cwd()
     home = config_home(env)
     config_file = home / "config.toml"
-    config = _read_config(config_file) if config_file.is_file() else Config()
+    config: Config | None = None
+    if config_file.is_file():
+        from ptb_tui.core.config import read_config
+
+        config = read_config(config_file)
     named = env_file or (Path(env["PTB_ENV_FILE"]) if env.get("PTB_ENV_FILE") else None)
     if named is not None and not named.is_file():
         raise ConfigError(f"{named}: no such file", hint="--env-file and PTB_ENV_FILE name a file of KEY=value lines")
@@ -170,6 +141,6 @@ def load(
                 values[name], origins[name] = value, str(found)
     if results is not None:
         values[RESULTS], origins[RESULTS] = str(results), "--results"
-    content = (here, *(Path(os.path.expanduser(part)) for part in config.content), home / "content")
-    operator = config.operator or env.get("PTB_OPERATOR") or getpass.getuser()
+    content = (here, *(Path(os.path.expanduser(part)) for part in (config.content if config else ())), home / "content")
+    operator = (config.operator if config else "") or env.get("PTB_OPERATOR") or getpass.getuser()
     return Settings(values, origins, config, found, config_file if config_file.is_file() else None, operator, content)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 from ptb_tui.present import numbers, words
 from ptb_tui.present.table import Cell, Table
@@ -69,17 +70,22 @@ def _table(out: Output, rows: Iterable[RunRow]) -> Table:
     return table
 
 
-def run_list(out: Output, answer: RunList) -> None:
-    """Newest first, one line a run; what could not be read goes to stderr."""
+def plain_list(out: Output, rows: Sequence[dict[str, Any]], problems: Iterable[str]) -> None:
+    """Newest first, one line a run; what could not be read goes to stderr. `rows` hold the fields of a `RunRow`."""
     if out.as_json:
-        for row in answer.runs:
-            out.record({"kind": "run", **row.model_dump(mode="json")})
-    elif answer.runs:
-        out.table(_table(out, answer.runs))
+        for row in rows:
+            out.record({"kind": "run", **row})
+    elif rows:
+        out.table(_table(out, (cast("RunRow", SimpleNamespace(**row)) for row in rows)))
     else:
         out.note("no runs")
-    for problem in answer.problems:
+    for problem in problems:
         out.note(problem)
+
+
+def run_list(out: Output, answer: RunList) -> None:
+    """An answer to `RunsQuery`, as `plain_list` shows it."""
+    plain_list(out, [row.model_dump(mode="json") for row in answer.runs], answer.problems)
 
 
 def queue(out: Output, view: QueueView) -> None:

@@ -18,13 +18,15 @@ from typing import TYPE_CHECKING, Any
 
 from ptb_tui.content.lookup import Content
 from ptb_tui.core.backend import Backend, Place
+from ptb_tui.core.config import SiteConfig
 from ptb_tui.core.errors import ConfigError, NotAllowed, NotFound
 from ptb_tui.core.layout import Root
 from ptb_tui.core.rows import RunList, RunRow, RunsQuery
-from ptb_tui.core.settings import Settings, SiteConfig
+from ptb_tui.core.settings import Settings
 from ptb_tui.results.records import RunRecord
-from ptb_tui.results.store import RunStore, Scan, find, row
+from ptb_tui.results.store import Scan, find
 from ptb_tui.run import place
+from ptb_tui.site import listing
 
 if TYPE_CHECKING:
     from ptb_tui.core.action import Action, Receipt
@@ -53,8 +55,7 @@ class LocalSite:
         self.settings = settings
         self.root = Root(Path(os.path.abspath(root)))
         self.content = Content.of(settings.content)
-        agents = self.content.names("agents")
-        self.stores = [RunStore(Root(path), agents) for path in (self.root.path, *settings.extra_results)]
+        self.stores = listing.stores(self.root.path, settings, self.content)
         self._kicked = 0.0
 
     async def close(self) -> None:
@@ -104,19 +105,8 @@ class LocalSite:
         return await asyncio.to_thread(self._fetch, wanted)
 
     def scan(self) -> Scan:
-        """All runs of this root and of those that are only read; a method of an earlier root wins (E §5.2)."""
-        runs: list[RunRecord] = []
-        problems: list[str] = []
-        taken: set[str] = set()
-        for store in self.stores:
-            scan = store.scan()
-            fresh = {record.method for record in scan.runs} - {""}
-            for method in sorted(fresh & taken):
-                problems.append(f"{method}: also in another results root, which is left out")
-            runs += [record for record in scan.runs if record.method not in taken]
-            taken |= fresh
-            problems += scan.problems
-        return Scan(tuple(runs), tuple(problems))
+        """All runs of this root and of those that are only read."""
+        return listing.scan(self.stores)
 
     def record(self, run: str) -> RunRecord:
         """The run that is meant; NotFound or UsageError."""
@@ -131,22 +121,9 @@ class LocalSite:
 
     def _runs(self, query: RunsQuery) -> RunList:
         scan = self.scan()
-        rows = []
-        for record in scan.runs:
-            if query.ids and record.id not in query.ids:
-                continue
-            shown = row(record)
-            text = f"{shown.id} {shown.method} {shown.path} {shown.state} {shown.worth}"
-            failed = shown.state in ("failed", "lost") or shown.worth in ("failed", "unjudged", "quarantined")
-            wanted = (
-                (not query.active or record.active)
-                and (not query.failed or failed)
-                and (not query.match or query.match in text)
-                and (not query.sweep or shown.sweep.startswith(query.sweep) or shown.sweep_name == query.sweep)
-            )
-            if wanted:
-                rows.append(shown)
-        return RunList(runs=tuple(rows), problems=scan.problems)
+        wanted = listing.Wanted(query.active, query.failed, query.sweep, query.match, frozenset(query.ids))
+        rows = tuple(RunRow.model_construct(**values) for values in listing.rows(scan, wanted))
+        return RunList(runs=rows, problems=scan.problems)
 
     def backend(self) -> Backend:
         """The scheduler of this site."""

@@ -3,10 +3,25 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from ptb_tui.core.errors import ConfigError
 from ptb_tui.core.settings import Settings
-from ptb_tui.site.api import Site
+
+if TYPE_CHECKING:
+    from ptb_tui.site.api import Site
+
+
+def local_rows(settings: Settings, **wanted: Any) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
+    """The runs of this machine as plain values, and problems in words: what `ask(RunsQuery(…))` answers, sooner.
+
+    `wanted` are fields of `RunsQuery`.
+    """
+    from ptb_tui.content.lookup import Content
+    from ptb_tui.site import listing
+
+    found = listing.scan(listing.stores(settings.results, settings, Content.of(settings.content)))
+    return list(listing.rows(found, listing.Wanted(**wanted))), found.problems
 
 
 async def open_site(settings: Settings, name: str) -> Site:

@@ -163,7 +163,7 @@ BAD: list[tuple[list[str], int, str]] = [
     (["--timeout", "5", "runs"], 2, "--timeout"),
     (["--batch", str(SWEEP), "--timeout", "-1"], 2, "--timeout"),
     (["--batch", str(SWEEP), "--timeout", "nan"], 2, "--timeout"),
-    (["--batch", str(SWEEP), "--timeout", "soon"], 2, "valid number"),
+    (["--batch", str(SWEEP), "--timeout", "soon"], 2, "valid"),
     (["--batch", str(SWEEP), "runs"], 2, "--batch"),
     (["--batch", "absent.toml"], 2, "absent.toml"),
     (["--batch", "."], 2, "directory"),

@@ -2,9 +2,10 @@ from pathlib import Path
 
 import pytest
 
+from ptb_tui.core.config import Config, SiteConfig
 from ptb_tui.core.errors import ConfigError
 from ptb_tui.core.query import RunsQuery
-from ptb_tui.core.settings import Config, Settings, SiteConfig
+from ptb_tui.core.settings import Settings
 from ptb_tui.site.open import open_site
 from tests.site.far_end import argv
 
