@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RunStore", "Scan", "detail", "find", "row", "row_values", "scan"]
 
+_LOOKS = 5  # at a root in which runs move
 _SKIPPED = ("baseline", "baseline_zeroshot")  # the original keeps its reference scores there (E §5.2)
 
 
@@ -85,25 +86,11 @@ class RunStore:
             return self._scan()
 
     def _scan(self) -> Scan:
-        self._problems = []
-        now = time.time()
-        observed = {name.partition(".")[0] for name in self._names("_ptb/observed")}
-        found: dict[str, RunRecord] = {}
-        ids: set[int] = set()
-        # A queued run becomes a run directory, or one that never started, by one rename: read the queue first, so that
-        # no run is missed, and let what it became win.
-        queue = list(self._below_ptb("queue"))
-        for item in [*self._directories({int(item.name) for item in queue}), *self._below_ptb("never_started")]:
-            record = self._record(item, observed, now)
-            if record is not None:
-                found[item.relative] = record
-                if not record.foreign:
-                    ids.add(record.id)
-        for item in queue:
-            if int(item.name) not in ids and os.path.isdir(self._root.path / item.relative):
-                record = self._record(item, observed, now)
-                if record is not None:
-                    found[item.relative] = record
+        for _ in range(_LOOKS):
+            self._problems = []
+            found, missed = self._gather()
+            if not missed:
+                break
         if self._index is not None:
             self._index.keep_only(set(found))
             self._index.save()
@@ -112,6 +99,32 @@ class RunStore:
             if record.problems:
                 self._problems += [f"{record.relative}: {words}" for words in record.problems]
         return Scan(tuple(runs), tuple(self._problems))
+
+    def _gather(self) -> tuple[dict[str, RunRecord], bool]:
+        """Runs by path, and whether one of them moved from the queue while we looked and was not seen anywhere.
+
+        A queued run becomes a run directory, or one that never started, by one rename: the queue is read first, and
+        what it became wins.
+        """
+        now = time.time()
+        observed = {name.partition(".")[0] for name in self._names("_ptb/observed")}
+        found: dict[str, RunRecord] = {}
+        ids: set[int] = set()
+        queue = list(self._below_ptb("queue"))
+        for item in [*self._directories({int(item.name) for item in queue}), *self._below_ptb("never_started")]:
+            record = self._record(item, observed, now)
+            if record is not None:
+                found[item.relative] = record
+                if not record.foreign:
+                    ids.add(record.id)
+        missed = False
+        for item in queue:
+            if int(item.name) not in ids:
+                record = self._record(item, observed, now)
+                if record is not None:
+                    found[item.relative] = record
+                missed |= not os.path.isdir(self._root.path / item.relative)
+        return found, missed
 
     def _names(self, relative: str) -> list[str]:
         try:

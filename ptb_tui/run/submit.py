@@ -158,9 +158,12 @@ def add_steps(root: Root, run: RunFiles, steps: Sequence[StepSpec], run_id: int,
 
 def cancel(root: Root, run_id: int, operator: str, reason: str) -> bool:
     """Ask for a run's end; False when somebody asked before. A queued run leaves the queue at the next dispatch."""
-    run = place.find(root, run_id)
-    record = {"v": 1, "operator": operator, "reason": reason, "t": clock.utc_text()}
-    return files.create(run.cancel, files.dump(record))
+    record = files.dump({"v": 1, "operator": operator, "reason": reason, "t": clock.utc_text()})
+    while True:
+        try:
+            return files.create(place.find(root, run_id).cancel, record)
+        except FileNotFoundError:  # it moved from the queue to where it runs just now; NotFound ends this
+            continue
 
 
 def evaluate_step(spec: RunSpec, content: Content, operator: str) -> StepSpec:

@@ -25,6 +25,7 @@ from ptb_tui.site import answers, bundle
 if TYPE_CHECKING:
     from ptb_tui.site.local import LocalSite
 
+_LOOKS = 3  # at a run that may move from the queue to where it runs
 _TOKEN = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 
 
@@ -115,14 +116,14 @@ class Doer:
         return Receipt(action="submit", words=f"{len(refs)} submitted, {len(others)} there", runs=(*refs, *others))
 
     def _ours(self, run: str) -> tuple[RunRecord, RunFiles, RunSpec]:
-        record = self.site.record(run)
-        if record.ptb is None:
-            raise NotAllowed(f"run {record.id} was made by others; this version only reads it")
-        files_of = RunFiles(record.ptb)
-        spec = files.read_bytes(files_of.spec)
-        if spec is None:
-            raise NotFound(f"{files_of.spec} cannot be read")
-        return record, files_of, RunSpec.model_validate_json(spec)
+        for _ in range(_LOOKS):
+            record = self.site.record(run)
+            if record.ptb is None:
+                raise NotAllowed(f"run {record.id} was made by others; this version only reads it")
+            files_of = RunFiles(record.ptb)
+            if (spec := files.read_bytes(files_of.spec)) is not None:
+                return record, files_of, RunSpec.model_validate_json(spec)
+        raise NotFound(f"{files_of.spec} cannot be read")
 
     def _bundle_content(self, spec: RunSpec) -> Content:
         folder = self.root.own("bundles") / spec.bundle

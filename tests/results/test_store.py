@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from ptb_tui.core.errors import NotFound, UsageError
 from ptb_tui.core.layout import Root
 from ptb_tui.core.query import RunDetail, RunRow
 from ptb_tui.results import reading
+from ptb_tui.results.records import Place
 from ptb_tui.results.store import RunStore, detail, find, row, scan
 from tests.results.trees import CLEAN, MODELS, foreign_run, own_run, settle, verdict_text
 
@@ -309,3 +311,21 @@ def _read_as_nobody(setpriv: str, base: Path) -> None:
         assert "Permission denied" in done.stdout
     assert len(list(cache.rglob("runs.json"))) == 1
     assert not (root.path / "_ptb").exists()
+
+
+@pytest.mark.parametrize("into", ["run directory", "never_started"])
+def test_a_run_that_moves_while_we_look_is_seen(tmp_path: Path, into: str) -> None:
+    root = Root(tmp_path)
+    queued = own_run(root, 7, place="queue", outcome="queued")
+    target = root.own("never_started") / "7"
+    if into == "run directory":
+        target = root.path / "reference_steps300_0.1h" / "demo_local_demo-base_7" / ".ptb"
+    target.parent.mkdir(parents=True)
+
+    class Moving(RunStore):
+        def _below_ptb(self, place: Place) -> Iterator[Any]:
+            yield from super()._below_ptb(place)
+            if place == "never_started" and queued.exists():  # all other places have been looked at by now
+                queued.rename(target)
+
+    assert [record.id for record in Moving(root).scan().runs] == [7]
