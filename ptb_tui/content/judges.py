@@ -28,9 +28,3 @@ def load_judge(content: Content, name: str) -> Judge:
     if not prompt.is_file():
         raise ContentError(f"{prompt}: judge {name} lacks its prompt")
     return Judge(name, folder, read_toml(folder / "judge.toml", JudgeSpec), prompt)
-
-
-def load_judges(content: Content) -> tuple[Judge, ...]:
-    """All judges in their order."""
-    found = [load_judge(content, name) for name in content.names("judges")]
-    return tuple(sorted(found, key=lambda judge: (judge.spec.order, judge.name)))

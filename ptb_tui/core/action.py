@@ -4,10 +4,9 @@ message, confirmation, read-only check, idempotency and audit record are one thi
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field
 
 from ptb_tui.core.spec import EngineName, Sweep
 
@@ -71,12 +70,6 @@ class Dispatch(_Action):
 
 
 Action = Annotated[Submit | Cancel | Judge | Evaluate | Retry | Collect | Dispatch, Field(discriminator="kind")]
-
-
-@cache
-def action_type() -> TypeAdapter[Action]:
-    """Reads any action; built at first use."""
-    return TypeAdapter(Action)
 
 
 @dataclass(frozen=True, slots=True)

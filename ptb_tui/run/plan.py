@@ -115,6 +115,21 @@ def _remarks(spec: RunSpec, record: RunRecord) -> tuple[Problem, ...]:
     return (Problem(words=words, remedy="`experiment` makes it a method of its own", blocks=False),)
 
 
+def _refused(sweep: Sweep) -> tuple[Problem, ...]:
+    """What a sweep may say but this version does not do: a promise that nobody keeps costs money or a wrong score."""
+    asked = {
+        "limits.budget_usd": sweep.limits.budget_usd is not None,
+        "limits.per_credential": sweep.limits.per_credential is not None,
+        "endpoints": bool(sweep.endpoints),
+        "backend": bool(sweep.backend),
+    }
+    return tuple(
+        Problem(words=f"{name} is not carried out in this version", remedy=f"take {name} out of the sweep")
+        for name, is_asked in asked.items()
+        if is_asked
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Planner:
     """Everything a plan depends on, read once."""
@@ -124,6 +139,7 @@ class Planner:
     settings: Settings
     sandbox: str
     existing: Mapping[tuple[str, str, str], Existing]
+    refused: tuple[Problem, ...] = ()  # what the sweep asks and this version would silently not do
 
     def spec(self, sweep: Sweep, agent: SweepAgent, task: Task, model: str, protocol: Protocol, n: int) -> RunSpec:
         """The spec of one cell, without id and token."""
@@ -151,7 +167,7 @@ class Planner:
         ).sealed()
 
     def _problems(self, spec: RunSpec, task: Task, protocol: Protocol) -> list[Problem]:
-        problems = _key_problems(spec.keys, self.settings.values, self.settings.env_file)
+        problems = [*self.refused, *_key_problems(spec.keys, self.settings.values, self.settings.env_file)]
         if task.test_data is None:
             problems.append(
                 Problem(words=f"{task.folder / 'test_data.json'} is missing", remedy=f"ptb-tui data fetch {task.name}")
@@ -199,7 +215,9 @@ def known_agents(content: Content) -> tuple[str, ...]:
 
 def make_plan(sweep: Sweep, root: Root, content: Content, settings: Settings, sandbox: str = "auto") -> Plan:
     """The plan of a sweep at this site. Errors in what the sweep names are raised; what a site lacks is a problem."""
-    planner = Planner(root, content, settings, sandbox, existing_runs(scan(root, known_agents(content))))
+    planner = Planner(
+        root, content, settings, sandbox, existing_runs(scan(root, known_agents(content))), _refused(sweep)
+    )
     tasks = {name: load_task(content, name) for name in sweep.tasks}
     cells: list[PlanCell] = []
     for agent in sweep.agents:

@@ -26,7 +26,7 @@ from ptb_tui.core.layout import Root, RunFiles, StepName
 from ptb_tui.run import locks, place, processes
 from ptb_tui.run.erasing import erase
 from ptb_tui.run.outcomes import agent_outcome, program_outcome
-from ptb_tui.run.telemetry import Sampler, public_block
+from ptb_tui.run.telemetry import Sampler, public_block, public_header
 
 TICK_S = 0.25
 SAMPLE_S = 10.0
@@ -253,6 +253,8 @@ class Step:
                     if self.name.kind == "agent" and now - public >= PUBLIC_SAMPLE_S:
                         public = now
                         with open(self.job.files.run_dir / "system_monitor.log", "a", encoding="utf-8") as out:
+                            if out.tell() == 0:
+                                out.write(public_header(PUBLIC_SAMPLE_S))
                             out.write(public_block(sample))
             self._pause(TICK_S)
         if not self.job.lock_fds:

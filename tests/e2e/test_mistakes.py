@@ -107,11 +107,15 @@ def unknown_sandbox(lab: Lab) -> tuple[str, ...]:
     return sandbox(lab, "jail")
 
 
-def engine(lab: Lab) -> tuple[str, ...]:
+def with_table(lab: Lab, text: str) -> tuple[str, ...]:
     arguments = batch(lab)
     with open(arguments[1], "a") as file:
-        file.write('[judging]\nengine = "codex"\n')
+        file.write(text)
     return arguments
+
+
+def engine(lab: Lab) -> tuple[str, ...]:
+    return with_table(lab, '[judging]\nengine = "codex"\n')
 
 
 def key_nobody_has(lab: Lab) -> tuple[str, ...]:
@@ -162,6 +166,10 @@ MISTAKES = (
     Mistake("agent.toml", lambda lab: instead(lab, "agents/toy/agent.toml", 'labl = "x"'), ("agent.toml", "`label`")),
     Mistake("extends nobody", lambda lab: instead(lab, "agents/toy/agent.toml", 'extends = "x"'), ("no agent 'x'",)),
     Mistake("judge engine", engine, ("judge engine codex", "general_judge", '[judging] engine = "rules"')),
+    Mistake("a budget nobody would keep", lambda lab: with_table(lab, "[limits]\nbudget_usd = 5\n"),
+            ("limits.budget_usd is not carried out", "take limits.budget_usd out")),
+    Mistake("an endpoint nobody would use", lambda lab: with_table(lab, '[endpoints]\ntoy = "http://127.0.0.1:1"\n'),
+            ("endpoints is not carried out",)),
     Mistake(".env broken", lambda lab: instead(lab, ".env", "# fine\nSOME KEY\n"), (".env: line 2", "KEY=value")),
     Mistake("config.toml", lambda lab: instead(lab, "config/ptb-tui/config.toml", "operater = 'x'"),
             ("config.toml", "operater", "`operator`")),
