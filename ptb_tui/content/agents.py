@@ -23,6 +23,8 @@ class AgentFile(BaseModel):
     extends: str = ""
     trace: str = ""
     trusted: bool = False
+    cli: str = ""  # the CLI that solve.sh starts, a name of containers/clis.toml; inherited
+    endpoint: str = ""  # where the CLI finds its model; empty is the CLI's own; inherited
     files: tuple[str, ...] = ()  # further files for $HOME/agent/, relative to the agent's folder
     env: dict[str, str] = Field(default_factory=dict)
     without: tuple[str, ...] = ()  # variables of the extended agent's env that this one does not get
@@ -48,6 +50,8 @@ class Agent:
     label: str
     files: tuple[Path, ...]
     env: dict[str, str]
+    cli: str = ""
+    endpoint: str = ""
 
 
 def load_agent(content: Content, name: str, _extended_by: tuple[str, ...] = ()) -> Agent:
@@ -91,4 +95,6 @@ def load_agent(content: Content, name: str, _extended_by: tuple[str, ...] = ()) 
         label=spec.label or name,
         files=(*files, *(file for file in inherited if file.name not in names)),
         env=env | spec.env,
+        cli=spec.cli or (parent.cli if parent else ""),
+        endpoint=spec.endpoint or (parent.endpoint if parent else ""),
     )

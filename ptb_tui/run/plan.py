@@ -31,8 +31,8 @@ from ptb_tui.core.spec import (
 from ptb_tui.core.states import State
 from ptb_tui.results.records import RunRecord
 from ptb_tui.results.store import scan
+from ptb_tui.run import sources
 from ptb_tui.run.sandboxes import for_run
-from ptb_tui.run.steps import base_model_folder
 
 ENGINES = ("rules",)  # what this version can run
 
@@ -168,6 +168,8 @@ class Planner:
 
     def _problems(self, spec: RunSpec, task: Task, protocol: Protocol) -> list[Problem]:
         problems = [*self.refused, *_key_problems(spec.keys, self.settings.values, self.settings.env_file)]
+        agent = load_agent(self.content, spec.agent)
+        look = sources.Look(self.root, spec, agent, task, protocol, self.content, self.settings)
         if task.test_data is None:
             problems.append(
                 Problem(words=f"{task.folder / 'test_data.json'} is missing", remedy=f"ptb-tui data fetch {task.name}")
@@ -187,7 +189,7 @@ class Planner:
                 words = f"judge engine {judge.engine} of {judge.judge} cannot run in this version"
                 problems.append(Problem(words=words, remedy='[judging] engine = "rules"'))
         try:
-            base_model_folder(self.content, spec.base_model)
+            problems += sources.problems(look)
             for_run(self.root, spec, self.content, self.sandbox)
         except PtbError as error:
             problems.append(Problem(words=error.message, remedy=error.hint))

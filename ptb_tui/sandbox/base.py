@@ -20,6 +20,7 @@ from ptb_tui.core.errors import StepError
 
 NETWORKS = ("full", "none", "gateway")
 HOME = "/home/ben"  # home inside an isolated sandbox (H §1.3)
+SYSTEM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,10 @@ class Sandbox(Protocol):
 
     def home_inside(self, home: Path) -> str:
         """The path under which the command finds `home`."""
+        ...
+
+    def path(self) -> tuple[str, ...]:
+        """The directories in which a command finds programs, as it sees them."""
         ...
 
     def command(self, request: Request) -> Command:

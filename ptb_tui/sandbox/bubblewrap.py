@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ptb_tui.sandbox import devices, system
-from ptb_tui.sandbox.base import HOME, Command, Request, check, folder, refuse
+from ptb_tui.sandbox.base import HOME, SYSTEM_PATH, Command, Request, check, folder, refuse
 from ptb_tui.sandbox.mounts import bound
 from ptb_tui.sandbox.userns import advice
 
@@ -58,6 +58,10 @@ class Bubblewrap:
     def home_inside(self, home: Path) -> str:
         """Always /home/ben (H §1.3)."""
         return HOME
+
+    def path(self) -> tuple[str, ...]:
+        """The interpreter that runs us is visible inside, and the programs of the system."""
+        return (os.path.dirname(sys.executable), *SYSTEM_PATH)
 
     def command(self, request: Request) -> Command:
         """The bubblewrap command; only PWD is added to the environment, and the proxy words with the gateway.

@@ -5,9 +5,11 @@ Only for trusted agents of the demo protocol, or where the site's configuration 
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
-from ptb_tui.sandbox.base import Command, Request, check
+from ptb_tui.sandbox.base import SYSTEM_PATH, Command, Request, check
 
 
 class Process:
@@ -23,6 +25,10 @@ class Process:
     def home_inside(self, home: Path) -> str:
         """The host path itself."""
         return str(home)
+
+    def path(self) -> tuple[str, ...]:
+        """The interpreter that runs us is visible inside, and the programs of the system."""
+        return (os.path.dirname(sys.executable), *SYSTEM_PATH)
 
     def command(self, request: Request) -> Command:
         """The same argv in the same environment; what could not be kept is in the notes. StepError as `check`."""

@@ -261,6 +261,7 @@ def seeded(scenario: str, sweep: Path) -> FakeSite:
 
 def run(scenario: str, argv: list[str]) -> int:
     import ptb_tui.cli as cli
+    from ptb_tui.cli import call as calls
 
     if scenario == "crash":
 
@@ -274,7 +275,7 @@ def run(scenario: str, argv: list[str]) -> int:
             site.name = name
             return site
 
-    cli.OPENER = opener
+    calls.OPENER = opener
     return cli.main(argv)
 
 

@@ -31,7 +31,7 @@ def site(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeSite:
         site.name = name
         return site
 
-    monkeypatch.setattr(cli, "OPENER", opener)
+    monkeypatch.setattr(cli.call, "OPENER", opener)
     monkeypatch.setenv("POST_TRAIN_BENCH_RESULTS_DIR", str(tmp_path))
     monkeypatch.setenv("PTB_OPERATOR", "ann")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))

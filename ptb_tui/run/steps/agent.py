@@ -15,36 +15,25 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from ptb_tui.content.agents import Agent, load_agent
+from ptb_tui.content.agents import load_agent
 from ptb_tui.content.lookup import Content
 from ptb_tui.content.prompt import PromptFacts, build_prompt
-from ptb_tui.content.protocols import Protocol, fingerprint, load_protocol
-from ptb_tui.content.tasks import Task, load_task
-from ptb_tui.core import clock, files, names
+from ptb_tui.content.protocols import fingerprint, load_protocol
+from ptb_tui.content.tasks import load_task
+from ptb_tui.core import clock, files, names, settings
 from ptb_tui.core.errors import PtbError, StepError
 from ptb_tui.core.layout import RunFiles
 from ptb_tui.core.spec import RunSpec
 from ptb_tui.run import place
 from ptb_tui.run.sandboxes import for_run, root_of
+from ptb_tui.run.sources import Look, Provision, Ready, gather
 from ptb_tui.run.steps import base_model_folder, lay_out_task
-from ptb_tui.sandbox.base import Bind, Request, Sandbox
+from ptb_tui.sandbox.base import Request
 
 GRACE_S = 300.0  # the agent is ended this long after the budget it was told (H §1.8)
 RESERVE_FACTOR = 1.2
-MODEL_TARGET = "/opt/ptb/base_model"
-
-
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    spec: RunSpec
-    agent: Agent
-    task: Task
-    protocol: Protocol
-    content: Content
-    sandbox: Sandbox
 
 
 def timer_script(hours: float, start: float) -> str:
@@ -62,7 +51,7 @@ def timer_script(hours: float, start: float) -> str:
     )
 
 
-def populate(plan: _Plan, home: Path) -> None:
+def populate(plan: Look, home: Path) -> None:
     """Fill the sandbox's home. StepError names a file that is missing."""
     task, content = plan.task, plan.content
     lay_out_task(home / "task", task, content, task.folder / "evaluate.py")
@@ -82,7 +71,7 @@ def populate(plan: _Plan, home: Path) -> None:
     (home / "hf_cache").mkdir()
 
 
-def _prompt(plan: _Plan) -> str:
+def _prompt(plan: Look) -> str:
     path = plan.content.file(f"tasks/prompts/{plan.protocol.prompt}")
     if path is None:
         raise StepError(f"no prompt tasks/prompts/{plan.protocol.prompt}", cause="prepare_failed")
@@ -134,13 +123,13 @@ def _stage(scratch: Path) -> Path:
     return target if target.exists() else source
 
 
-def _launch(plan: _Plan, scratch: Path, bundle: Path, gpus: tuple[str, ...]) -> dict[str, object]:
+def _launch(plan: Look, ready: Ready, given: Provision, bundle: Path, gpus: tuple[str, ...]) -> dict[str, object]:
     """Content of launch.json: the sandboxed command, its environment without secrets, its limits."""
-    spec, sandbox, home = plan.spec, plan.sandbox, scratch / "home"
-    inside = sandbox.home_inside(home)
-    bin_folder = os.path.dirname(sys.executable)
+    spec, sandbox, home, scratch = plan.spec, ready.sandbox, ready.home, ready.scratch
+    inside = ready.home_inside
+    path = (*given.path, f"{inside}/.local/bin", *sandbox.path())
     env = {
-        "PATH": f"{inside}/.local/bin:{bin_folder}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        "PATH": ":".join(dict.fromkeys(path)),
         "HOME": inside,
         "LANG": "C.UTF-8",
         "PROMPT": _prompt(plan),
@@ -150,35 +139,29 @@ def _launch(plan: _Plan, scratch: Path, bundle: Path, gpus: tuple[str, ...]) -> 
         "VLLM_API_KEY": "inspectai",
         "PYTHONNOUSERSITE": "1",
         **plan.agent.env,
+        **given.env,
     }
-    binds: list[Bind] = []
-    model = base_model_folder(Content.of((bundle,)), spec.base_model)
-    if model is not None:
-        binds.append(Bind(model, MODEL_TARGET))
-        env |= {
-            "PTB_BASE_MODEL": spec.base_model,
-            "PTB_BASE_MODEL_PATH": MODEL_TARGET if sandbox.isolated else str(model),
-            "OMP_NUM_THREADS": "1",  # spinning OpenMP threads cost a factor of ten on shared cores
-            "HF_HUB_OFFLINE": "1",
-        }
     gateway = scratch / "gateway" / "gateway.sock"
     request = Request(
         argv=("bash", f"{inside}/agent_solve.sh"),
         home=home,
         workdir="task",
-        binds=tuple(binds),
+        binds=given.binds,
         env=env,
         gpus=gpus,
         network=spec.network,
         gateway_socket=gateway if spec.network == "gateway" else None,
         tmp_bytes=int(plan.protocol.tmp_gib * (1 << 30)),
+        reach=given.reach if spec.network == "gateway" else (),
     )
     (scratch / "gateway").mkdir(mode=0o700)
     command = sandbox.command(request)
     companion: list[str] | None = None
     if spec.network == "gateway":
         companion = [sys.executable, "-I", str(bundle / "ptb"), "companion", str(scratch)]
-        config = {"socket": str(gateway), "ledger": str(scratch / "egress.jsonl"), "allow": None}
+        also = [f"127.0.0.1:{port}" for port in given.reach]
+        ledger = str(scratch / "egress.jsonl")
+        config = {"socket": str(gateway), "ledger": ledger, "allow": None, "also": also, **given.companion}
         files.replace(scratch / "companion.json", files.dump(config))
     return {
         "argv": list(command.argv),
@@ -192,7 +175,7 @@ def _launch(plan: _Plan, scratch: Path, bundle: Path, gpus: tuple[str, ...]) -> 
         "companion": companion,
         "trace": plan.agent.trace,
         "sandbox": sandbox.name,
-        "notes": list(command.notes),
+        "notes": [*command.notes, *given.notes],
     }
 
 
@@ -204,26 +187,30 @@ def prepare(run: RunFiles, scratch: Path, gpus: tuple[str, ...]) -> None:
     protocol = load_protocol(content, spec.protocol.name)
     if fingerprint(content, protocol, task) != spec.protocol.fingerprint:
         raise StepError("the content differs from what the run was submitted with", cause="prepare_failed")
-    plan = _Plan(spec, load_agent(content, spec.agent), task, protocol, content, for_run(root_of(run), spec, content))
     root = root_of(run)
+    agent = load_agent(content, spec.agent)
+    plan = Look(root, spec, agent, task, protocol, content, settings.load(cwd=Path("/")))
+    ready = Ready(scratch, for_run(root, spec, content))
     host = {
         "t": clock.utc_text(),
         "host": socket.gethostname(),
         "python": sys.version.split()[0],
-        "sandbox": plan.sandbox.name,
+        "sandbox": ready.sandbox.name,
         "scratch_free": shutil.disk_usage(scratch).free,
     }
     root.own("nodes").mkdir(parents=True, exist_ok=True)
     files.replace(root.own("nodes") / f"{socket.gethostname()}.json", files.dump(host))
     bundle = _stage(scratch)
-    populate(plan, scratch / "home")
+    populate(plan, ready.home)
+    given, facts = gather(plan, ready)
+    files.replace(run.ptb / "provenance.json", files.dump({"v": 1, "sandbox": ready.sandbox.name, **facts}))
     _reserve(run, base_model_folder(content, spec.base_model))
-    launch = _launch(plan, scratch, bundle, gpus)
+    launch = _launch(plan, ready, given, bundle, gpus)
     public = scratch / "public"
     public.mkdir()
     hours = names.format_hours(spec.hours)
     arguments = (spec.benchmark, spec.agent, spec.base_model, spec.id, hours, spec.config, spec.gpus)
-    lines = (" ".join(map(str, arguments)), f"sandbox: {plan.sandbox.name}; network: {spec.network}", *launch["notes"])  # type: ignore[misc]
+    lines = (" ".join(map(str, arguments)), f"sandbox: {ready.sandbox.name}; network: {spec.network}", *launch["notes"])  # type: ignore[misc]
     (public / "output.log").write_text("\n".join(map(str, lines)) + "\n", "utf-8")
     (public / "error.log").write_text("", "utf-8")
     (public / "prompt.txt").write_text(str(launch["env"]["PROMPT"]), "utf-8")  # type: ignore[index]

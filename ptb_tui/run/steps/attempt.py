@@ -28,8 +28,8 @@ from ptb_tui.evaluation.final import AttemptResult
 from ptb_tui.evaluation.seeds import problem_of
 from ptb_tui.run import processes
 from ptb_tui.run.erasing import erase
+from ptb_tui.run.sources.model import TARGET as MODEL_TARGET
 from ptb_tui.run.steps import lay_out_task
-from ptb_tui.run.steps.agent import MODEL_TARGET
 from ptb_tui.sandbox.base import Bind, Request, Sandbox, apply_limits
 
 TERM_GRACE_S = 30.0
