@@ -18,13 +18,13 @@ if not (HERE / "ptb_eval.py").is_file():
 import ptb_eval  # noqa: E402  # found through the path above
 
 
-def build(items):
+def build(items, args):
     """Dataset and scorer: the last number of the reply, compared by inspect's numeric match."""
     from inspect_ai.dataset import MemoryDataset, Sample
     from inspect_ai.scorer import match
 
     samples = [Sample(id=item["id"], input=item["question"], target=item["answer"]) for item in items]
-    return MemoryDataset(samples, name="demo"), match(location="end", numeric=True)
+    return ptb_eval.Parts(MemoryDataset(samples, name="demo"), match(location="end", numeric=True))
 
 
 SPEC = ptb_eval.TaskSpec(
@@ -35,6 +35,8 @@ SPEC = ptb_eval.TaskSpec(
     max_tokens=80,
     max_connections=200,
     gpu_memory_utilization=0.3,
+    items_file="test_data.json",
+    fields=("id", "question", "answer"),
 )
 
 if __name__ == "__main__":

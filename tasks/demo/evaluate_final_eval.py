@@ -9,31 +9,15 @@ if not (HERE / "ptb_eval.py").is_file():
     sys.path.insert(0, str(HERE.parent / "shared"))
 
 import ptb_eval  # noqa: E402  # found through the path above
-import ptb_numbers  # noqa: E402
+import ptb_scorers  # noqa: E402
 
 
-def exact_scorer():
-    """A scorer that compares values, not endings of numbers."""
-    from inspect_ai.scorer import CORRECT, INCORRECT, Score, accuracy, scorer, stderr
-
-    @scorer(metrics=[accuracy(), stderr()])
-    def signed_last_number():
-        async def score(state, target):
-            completion = state.output.completion
-            answer, right = ptb_numbers.signed_last_number_exact(completion, target.text)
-            return Score(value=CORRECT if right else INCORRECT, answer=answer, explanation=completion)
-
-        return score
-
-    return signed_last_number()
-
-
-def build(items):
+def build(items, args):
     """Dataset and scorer of the final evaluation."""
     from inspect_ai.dataset import MemoryDataset, Sample
 
     samples = [Sample(id=item["id"], input=item["question"], target=item["answer"]) for item in items]
-    return MemoryDataset(samples, name="demo"), exact_scorer()
+    return ptb_eval.Parts(MemoryDataset(samples, name="demo"), ptb_scorers.signed_last_number())
 
 
 SPEC = ptb_eval.TaskSpec(
@@ -45,6 +29,8 @@ SPEC = ptb_eval.TaskSpec(
     max_connections=200,
     gpu_memory_utilization=0.3,
     final=True,
+    items_file="test_data.json",
+    fields=("id", "question", "answer"),
 )
 
 if __name__ == "__main__":

@@ -10,18 +10,18 @@ from pathlib import Path
 from typing import Mapping, Optional
 
 _BY_BASE = {
-    "Qwen/Qwen3-1.7B-Base": "qwen3.jinja",
-    "Qwen/Qwen3-4B-Base": "qwen3.jinja",
-    "HuggingFaceTB/SmolLM3-3B-Base": "smollm.jinja",
-    "google/gemma-3-4b-pt": "gemma3.jinja",
-    "local/demo-base": "qwen3.jinja",
+    "Qwen/Qwen3-1.7B-Base": "qwen3",
+    "Qwen/Qwen3-4B-Base": "qwen3",
+    "HuggingFaceTB/SmolLM3-3B-Base": "smollm",
+    "google/gemma-3-4b-pt": "gemma3",
+    "Qwen/Qwen3-1.7B": "qwen3",
+    "Qwen/Qwen3-4B": "qwen3",
+    "HuggingFaceTB/SmolLM3-3B": "smollm",
+    "google/gemma-3-4b-it": "gemma3",
+    "local/demo-base": "qwen3",
 }
-_BY_ARCHITECTURE = (
-    ("gemma", "gemma3.jinja"),
-    ("llama", "llama3.jinja"),
-    ("qwen", "qwen3.jinja"),
-    ("smollm", "smollm.jinja"),
-)
+_BY_ARCHITECTURE = (("gemma", "gemma3"), ("llama", "llama3"), ("qwen", "qwen3"), ("smollm", "smollm"))
+_FOR_TOOLS = {"gemma3": "gemma3_tool_calling"}
 _CONFIG_LIMIT = 1 << 20
 
 
@@ -29,19 +29,19 @@ class TemplateUnknown(Exception):
     """No template can be chosen, or the chosen one is not in the templates folder."""
 
 
-def architecture_template(model_dir: str) -> Optional[str]:
-    """The template for the architecture named in a model directory's `config.json`; None if there is none."""
+def architecture_family(model_dir: str) -> Optional[str]:
+    """The family of the architecture named in a model directory's `config.json`; None if there is none."""
     try:
         with open(os.path.join(model_dir, "config.json"), encoding="utf-8") as file:
             config = json.loads(file.read(_CONFIG_LIMIT))
         name = str(config["architectures"][0]).lower()
     except (OSError, ValueError, KeyError, IndexError, TypeError):
         return None
-    return next((template for part, template in _BY_ARCHITECTURE if part in name), None)
+    return next((family for part, family in _BY_ARCHITECTURE if part in name), None)
 
 
-def template_name(model_dir: str, environ: Mapping[str, str]) -> str:
-    """The file name of the template.
+def family(model_dir: str, environ: Mapping[str, str]) -> str:
+    """The model family: qwen3, gemma3, smollm or llama3.
 
     Looked up in this order: the assigned base model's id (PTB_BASE_MODEL), the architecture of the assigned base
     model's files (PTB_BASE_MODEL_PATH), the architecture of the evaluated model. Raises TemplateUnknown.
@@ -50,10 +50,21 @@ def template_name(model_dir: str, environ: Mapping[str, str]) -> str:
     if known:
         return known
     base_dir = environ.get("PTB_BASE_MODEL_PATH")
-    found = (architecture_template(base_dir) if base_dir else None) or architecture_template(model_dir)
+    found = (architecture_family(base_dir) if base_dir else None) or architecture_family(model_dir)
     if found is None:
         raise TemplateUnknown("no chat template is known for {}".format(environ.get("PTB_BASE_MODEL") or model_dir))
     return found
+
+
+def template_name(model_dir: str, environ: Mapping[str, str], tools: bool = False) -> str:
+    """The file name of the template, for a task with or without tools. Raises TemplateUnknown."""
+    found = family(model_dir, environ)
+    return (_FOR_TOOLS.get(found, found) if tools else found) + ".jinja"
+
+
+def tool_parser(model_dir: str, environ: Mapping[str, str]) -> str:
+    """The name of vLLM's parser that reads a family's tool calls (E §1.5.5). Raises TemplateUnknown."""
+    return "llama3_json" if family(model_dir, environ) == "llama3" else "hermes"
 
 
 def template_path(name: str, templates_dir: str, task_dir: Path) -> Path:
