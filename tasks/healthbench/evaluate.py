@@ -1,0 +1,32 @@
+#!/usr/bin/env python3
+"""HealthBench: the last turn of a health conversation, graded criterion by criterion.
+
+The accuracy is the share of points. Grading needs OPENAI_API_KEY or OPENROUTER_API_KEY.
+"""
+
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+if not (HERE / "ptb_eval.py").is_file():
+    sys.path.insert(0, str(HERE.parent / "shared"))
+sys.path.insert(0, str(HERE / "evaluation_code"))
+
+import health_grading  # noqa: E402  # found through the path above
+import ptb_graded  # noqa: E402
+
+SPEC = ptb_graded.GradedSpec(
+    name="healthbench",
+    description=__doc__,
+    task_dir=HERE,
+    messages=health_grading.messages,
+    grade=health_grading.grade,
+    check=health_grading.checked,
+    max_new_tokens=16384,
+    first_wait=2.0,
+    limit=32,
+    fields=("id", "messages", "rubrics"),
+)
+
+if __name__ == "__main__":
+    sys.exit(ptb_graded.main(SPEC))
