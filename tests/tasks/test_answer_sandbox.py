@@ -126,6 +126,20 @@ def test_what_an_answer_leaves_running_is_gone(path: str) -> None:
     assert verdict(path, seen)
 
 
+@pytest.mark.parametrize(
+    "leave",
+    [
+        "    for n in range(6):\n        try:\n            open(f'/tmp/{n}', 'wb').write(bytes(200 << 20))\n"
+        "        except OSError:\n            pass\n",
+        "    os.chdir('/tmp')\n    for n in range(3000):\n        os.mkdir('d')\n        os.chdir('d')\n",
+        "    os.makedirs('/tmp/a/b')\n    open('/tmp/a/b/c', 'w')\n    os.chmod('/tmp/a', 0)\n",
+    ],
+)
+def test_what_an_answer_leaves_in_files_does_not_stop_the_next(path: str, leave: str) -> None:
+    assert verdict(path, f"{leave}    return [2 * x]\n") in (True, False)
+    assert verdict(path, RIGHT)
+
+
 def test_the_server_has_a_limit_of_its_own() -> None:
     jail = box.start_jail(limit_s=1.0)
     try:

@@ -177,6 +177,15 @@ def test_humaneval_in_both_forms(tmp_path: Path) -> None:
         assert measure(home, "humaneval", final, cheat)["accuracy"] == expected
 
 
+def test_humaneval_without_an_answer_server_is_no_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PTB_ANSWER_SOCKET", str(tmp_path / "none"))
+    with pytest.raises(RuntimeError, match="cannot be reached"):
+        measure(tmp_path, "humaneval", True, lambda *_: output("    return 0"))
+    assert "[ptb] sandbox: no verdict" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("final", [False, True])
 def test_bfcl_offers_functions_and_counts_one_right_call(tmp_path: Path, final: bool) -> None:
     def answer(messages: list[Any], tools: list[Any]) -> Any:

@@ -62,14 +62,18 @@ class Service:
             try:
                 self._box = box.open_box(os.environ)
             except box.BoxFailed as error:
-                raise CheckFailed("answer sandbox: {}".format(error)) from error
+                raise CheckFailed("the answer server: {}".format(error)) from error
             atexit.register(self._box.close)
         return str(self._box.path)
 
     def check(self, problem: Dict[str, Any], code: str) -> Tuple[bool, str]:
-        """See `check`. CheckFailed."""
+        """See `check`. CheckFailed, which the log says in the words of a sandbox that failed."""
         with self._lock:
-            return check(problem, code, self._path())
+            try:
+                return check(problem, code, self._path())
+            except CheckFailed as error:
+                print("[ptb] sandbox: no verdict on an answer: {}".format(error), file=sys.stderr, flush=True)
+                raise
 
 
 def answer_scorer() -> Any:

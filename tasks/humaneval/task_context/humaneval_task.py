@@ -41,7 +41,7 @@ def find_code(completion: str) -> str:
     if not tagged:
         return completion
     start = tagged[0].find(":\n    ")
-    return tagged[0] if start < 0 else tagged[0][start + 2 :]
+    return str(tagged[0] if start < 0 else tagged[0][start + 2 :])
 
 
 def program(metadata: Dict[str, Any], answer: str) -> str:

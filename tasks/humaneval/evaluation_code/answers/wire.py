@@ -11,10 +11,10 @@ import math
 import socket
 import struct
 import sys
-from typing import Any, Dict, Optional
+from typing import Any, Dict, Optional, Tuple
 
 MOST = 64 << 20
-_PLAIN = (bool, int, float, complex, str, bytes, list, tuple, dict, set, frozenset)
+_PLAIN: Tuple[Any, ...] = (bool, int, float, complex, str, bytes, list, tuple, dict, set, frozenset)
 
 if hasattr(sys, "set_int_max_str_digits"):
     sys.set_int_max_str_digits(0)
