@@ -52,11 +52,13 @@ def _wait(process: "subprocess.Popen[bytes]", port: int, limit_s: float) -> None
 
 
 def _stop(process: "subprocess.Popen[bytes]") -> None:
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, number)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(_STOP_S)
+    """End the server, which ends its workers; then whatever of them is left."""
+    process.terminate()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(_STOP_S)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 @contextlib.contextmanager
