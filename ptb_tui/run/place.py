@@ -20,7 +20,10 @@ from ptb_tui.core.errors import NotFound
 from ptb_tui.core.layout import Root, RunFiles
 
 GONE = ".gone"  # ends the name of a step's scratch that is being removed
-KEEP = ("PTB_ENV_FILE", "PTB_SCRATCH", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "LANG", "TZ")
+KEEP = (
+    *("PTB_ENV_FILE", "PTB_SCRATCH", "HF_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "LANG", "TZ"),
+    *("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy", "NO_PROXY", "no_proxy", "SSL_CERT_FILE"),  # a gateway's
+)
 
 
 def find(root: Root, run_id: int) -> RunFiles:
@@ -58,8 +61,12 @@ def site(root: Root) -> dict[str, Any]:
 
 def run_scratch(root: Root, run_id: int) -> Path:
     """Node-local scratch of a run, outside every sandbox: `scratch` of the site, else `PTB_SCRATCH`, else /var/tmp."""
-    base = str(site(root).get("scratch") or os.environ.get("PTB_SCRATCH") or "/var/tmp")
-    return root.scratch(Path(base), run_id)
+    return root.scratch(scratch_base(root), run_id)
+
+
+def scratch_base(root: Root) -> Path:
+    """Where runs of this site have their scratch on a node."""
+    return Path(str(site(root).get("scratch") or os.environ.get("PTB_SCRATCH") or "/var/tmp"))
 
 
 def program(root: Root, spec: Mapping[str, Any]) -> Path:

@@ -25,8 +25,10 @@ from ptb_tui.core.errors import PtbError, StepError, StorageError
 from ptb_tui.core.layout import Root, RunFiles, StepName
 from ptb_tui.run import locks, place, processes
 from ptb_tui.run.erasing import erase
-from ptb_tui.run.outcomes import agent_outcome, program_outcome
+from ptb_tui.run.outcomes import agent_end, program_outcome
 from ptb_tui.run.telemetry import Sampler, public_block, public_header
+from ptb_tui.run.usage import Usage, most_bytes
+from ptb_tui.sandbox.base import passed
 
 TICK_S = 0.25
 SAMPLE_S = 10.0
@@ -203,7 +205,8 @@ class Step:
             )
             if answer.returncode != 0:
                 raise StepError(answer.stderr.decode("utf-8", "replace")[-500:], cause="credential")
-            environment.update(json.loads(answer.stdout))
+            given = {str(name): str(value) for name, value in json.loads(answer.stdout).items()}
+            environment.update(passed(given, str(launch.get("prefix") or ""), bool(launch.get("encoded"))))
         environment["PTB_STEP"] = str(self.scratch)
         self.begun = True
         self.shim = subprocess.Popen(
@@ -235,11 +238,13 @@ class Step:
         """Until the shim is gone: keep the follower alive, pass on a stop, take samples."""
         sampler = Sampler([os.getpid()] if self.shim else [], self.scratch, place.slot_gpus(self.job.slot))
         asked, sampled, public = "", 0.0, 0.0
+        usage, most = Usage(self.scratch), most_bytes(self.job.spec, place.site(self.job.root))
         while self._shim_alive():
             self._tend_follower()
             if not asked:
+                held = usage.poll(sampler.pid_roots) if most else 0
                 with contextlib.suppress(OSError):  # a results tree that does not answer stops nothing
-                    asked = self._pass_on_stop()
+                    asked = self._pass_on_stop("disk_full" if (held or 0) > most else "")
             now = clock.monotonic()
             if now - sampled >= SAMPLE_S:
                 sampled = now
@@ -257,16 +262,23 @@ class Step:
                                 out.write(public_header(PUBLIC_SAMPLE_S))
                             out.write(public_block(sample))
             self._pause(TICK_S)
+        usage.close()
         if not self.job.lock_fds:
             self._take_locks()
 
-    def _pass_on_stop(self) -> str:
-        """Tell the shim to stop when somebody asked for it; the reason, or empty when there is none or no shim yet."""
+    def _pass_on_stop(self, limit: str) -> str:
+        """Tell the shim to stop when somebody asked for it or a limit was passed; the reason, or empty when there is
+        none or no shim yet."""
         asked = "cancel" if self.job.files.cancel.exists() else self.job.why_stop
-        asked = "fence" if not asked and self.job.files.fence.exists() else asked
+        asked = "fence" if not asked and self.job.files.fence.exists() else asked or limit
         if not asked:
             return ""
-        files.replace(self.scratch / "stop.json", files.dump({"why": asked}))
+        try:
+            files.replace(self.scratch / "stop.json", files.dump({"why": asked}))
+        except OSError:  # a command that filled the disk must not go on because of that
+            (self.scratch / "reserve").unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                files.replace(self.scratch / "stop.json", files.dump({"why": asked}))
         record = files.read_object(self.scratch / "shim.json") or {}
         if not processes.send_exactly(clock.process_from(record.get("shim")), signal.SIGTERM):
             return ""
@@ -320,9 +332,10 @@ class Step:
         record = files.read_object(self.folder / "exit.json")
         if record is None and (record := files.read_object(self.scratch / "exit.json")) is not None:
             files.replace(self.folder / "exit.json", files.dump(record))
-        processes.end_marked(*(f"{name}={self.scratch}".encode() for name in ("PTB_STEP", "PTB_RELAY")))
+        marks = [f"{name}={self.scratch}".encode() for name in ("PTB_STEP", "PTB_RELAY")]
+        processes.end_marked(marks[0], marks[1], self.scratch)
         if not self.scratch.is_dir() and self.name.kind == "agent":
-            return (*agent_outcome(record, self._cancel_words()), self._harvested())
+            return agent_end(record, self._cancel_words(), self._harvested())
         if self.name.kind != "agent":
             return self._finish_program(record)
         size = (self.scratch / "raw").stat().st_size if (self.scratch / "raw").exists() else 0
@@ -333,12 +346,12 @@ class Step:
             time.sleep(TICK_S / 2)
         done = files.read_object(self.scratch / "follow.done") or {}
         self.log.append("phase", name="harvest")
-        facts = self._harvest({key: done.get(key) for key in ("lines", "late", "redacted", "raw_sha256")})
+        facts = self._harvest({key: done.get(key) for key in ("lines", "late", "redacted", "raw_sha256", "ending")})
         if self.follower is not None:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.follower.wait(FOLLOWER_END_S)
         self._drop_scratch()
-        return (*agent_outcome(record, self._cancel_words()), facts)
+        return agent_end(record, self._cancel_words(), facts)
 
     def _harvested(self) -> dict[str, Any]:
         """What a former supervisor brought home before it removed the scratch. StepError when it had not."""

@@ -20,13 +20,18 @@ from pathlib import Path
 
 from ptb_tui.sandbox import devices, system
 from ptb_tui.sandbox.base import HOME, SYSTEM_PATH, Command, Request, check, folder, refuse
+from ptb_tui.sandbox.forwarding import (
+    FORWARDER,
+    FORWARDER_INSIDE,
+    GATEWAY_INSIDE,
+    forwarded,
+    proxy_words,
+    socket_folder,
+)
+from ptb_tui.sandbox.forwarding import PORT as PORT
 from ptb_tui.sandbox.mounts import bound
 from ptb_tui.sandbox.userns import advice
 
-FORWARDER = Path(__file__).with_name("forwarder.py")
-FORWARDER_INSIDE = "/run/ptb/forwarder.py"
-GATEWAY_INSIDE = "/run/ptb/gateway"
-PORT = 3128
 _NAMESPACES = (
     *("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
     *("--die-with-parent", "--new-session", "--cap-drop", "ALL"),
@@ -62,6 +67,10 @@ class Bubblewrap:
     def path(self) -> tuple[str, ...]:
         """The interpreter that runs us is visible inside, and the programs of the system."""
         return (os.path.dirname(sys.executable), *SYSTEM_PATH)
+
+    def python(self) -> str:
+        """The interpreter that runs us."""
+        return sys.executable
 
     def command(self, request: Request) -> Command:
         """The bubblewrap command; only PWD is added to the environment, and the proxy words with the gateway.
@@ -144,35 +153,15 @@ class Bubblewrap:
         return [*words, "--tmpfs", target]
 
     def _forwarded(self, request: Request) -> tuple[str, ...]:
-        assert request.gateway_socket is not None  # _gateway_binds refused it
         shown = (*self._prefixes, Path("/usr"))
         pythons = [name for name in (sys.executable, "/usr/bin/python3") if os.path.exists(name)]
         visible = [name for name in pythons if any(place in Path(name).parents for place in shown)]
         if not visible:
             raise refuse("no Python is visible inside the sandbox to run the gateway's forwarder")
-        socket = f"{GATEWAY_INSIDE}/{request.gateway_socket.name}"
-        words = [visible[0], "-I", "-S", FORWARDER_INSIDE, "--socket", socket, "--port", str(PORT)]
-        for port in request.reach:
-            words += ["--reach", str(port)]
-        return (*words, "--", *request.argv)
-
-
-def proxy_words(port: int) -> dict[str, str]:
-    """The environment that sends programs to a proxy on this port of loopback; loopback itself stays direct."""
-    proxy, direct = f"http://127.0.0.1:{port}", "localhost,127.0.0.1"
-    words = {"HTTP_PROXY": proxy, "HTTPS_PROXY": proxy, "ALL_PROXY": proxy, "NO_PROXY": direct}
-    return words | {name.lower(): value for name, value in words.items()}
+        return forwarded(visible[0], request)
 
 
 def _gateway_binds(request: Request) -> list[str]:
-    socket = request.gateway_socket
-    if socket is None:
-        raise refuse("network gateway needs the socket of a companion")
-    folder(socket.parent, "the directory of the gateway's socket")
-    own = (socket.name, f".{socket.name}")  # a companion that was killed may leave the hidden one
-    if any(not name.startswith(own) for name in os.listdir(socket.parent)):
-        raise refuse(f"{socket.parent} holds more than the gateway's socket, and all of it would be shown inside")
-    if len(os.fsencode(socket.name)) > 64:
-        raise refuse("the name of the gateway's socket is longer than 64 bytes")
+    source = socket_folder(request)
     words = ["--dir", "/run/ptb", "--ro-bind", str(FORWARDER), FORWARDER_INSIDE]
-    return [*words, "--ro-bind", str(socket.parent), GATEWAY_INSIDE]
+    return [*words, "--ro-bind", str(source), GATEWAY_INSIDE]

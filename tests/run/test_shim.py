@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -92,6 +93,22 @@ def test_daemons_die_with_the_command(start: Start, tmp_path: Path) -> None:
     assert clock.identify(int(marker.read_text())) is None
 
 
+def test_a_renewal_of_a_login_outlives_the_command(start: Start, tmp_path: Path) -> None:
+    scratch, done = tmp_path / "scratch", tmp_path / "go"
+    renewal = (
+        "import json,os,time;from pathlib import Path;from ptb_tui.core import clock;"
+        f"Path({str(scratch / 'renewing.json')!r}).write_text(json.dumps(clock.this_process().to_json()));"
+        f"\nwhile not os.path.exists({str(done)!r}): time.sleep(0.02)"
+    )
+    # A renewal whose companion died hangs below the shim like any orphan.
+    script = f"(setsid {sys.executable} -c {shlex.quote(renewal)} &); until [ -s {scratch}/renewing.json ]; do :; done"
+    start(script).wait(60)
+    process = clock.process_from(json.loads((scratch / "renewing.json").read_text()))
+    assert clock.alive(process) and exit_record(tmp_path)["left_alive"] == []
+    done.touch()
+    until(lambda: not clock.alive(process))
+
+
 def test_deadline_term_then_kill(start: Start, tmp_path: Path) -> None:
     start("trap 'echo told; ' TERM; echo up; while :; do sleep 0.1; done", deadline_s=1).wait(60)
     record = exit_record(tmp_path)
@@ -147,3 +164,34 @@ def test_a_neighbour_and_the_shim_survive_pkill(start: Start, tmp_path: Path) ->
     shim.wait(60)
     record = exit_record(tmp_path)
     assert record["signal"] == signal.SIGTERM and record["stopped"] == ""
+
+
+def test_a_sandbox_that_never_stood_is_told_from_a_command_that_failed(start: Start, tmp_path: Path) -> None:
+    began = tmp_path / "began"
+    began.touch()
+    start("echo 'FATAL: no mount' >&2; exit 255", began=str(began)).wait(30)
+    record = exit_record(tmp_path)
+    assert record["problem"] == "the sandbox did not start: FATAL: no mount" and record["rc"] == 255
+    start(f"printf . >>{began}; exit 255", began=str(began)).wait(30)
+    assert exit_record(tmp_path)["problem"] == ""
+
+
+def test_a_command_that_closes_its_output_keeps_nobody_busy(start: Start, tmp_path: Path) -> None:
+    shim = start("echo before; exec >&- 2>&-; sleep 2")
+    seen: set[int] = set()
+    while shim.poll() is None:
+        seen.update(processes.descendants(shim.pid))
+        time.sleep(0.005)
+    assert exit_record(tmp_path)["rc"] == 0 and raw(tmp_path) == b"before\n"
+    assert len(seen) < 12, "a relay is not started again and again"
+
+
+def test_the_last_words_have_room_on_a_full_disk(start: Start, tmp_path: Path) -> None:
+    """Room is held while the command runs and given back for the record."""
+    held = tmp_path / "scratch" / "reserve"
+    shim = start("sleep 60")
+    until(lambda: (tmp_path / "scratch" / "shim.json").exists())
+    assert held.stat().st_blocks * 512 >= 16 << 20
+    shim.send_signal(signal.SIGTERM)
+    shim.wait(30)
+    assert not held.exists() and exit_record(tmp_path)["full"] is False

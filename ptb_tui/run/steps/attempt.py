@@ -14,8 +14,7 @@ import shutil
 import signal
 import stat
 import subprocess
-import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,6 +29,7 @@ from ptb_tui.run import processes
 from ptb_tui.run.erasing import erase
 from ptb_tui.run.sources.model import TARGET as MODEL_TARGET
 from ptb_tui.run.steps import lay_out_task
+from ptb_tui.sandbox import base
 from ptb_tui.sandbox.base import Bind, Request, Sandbox, apply_limits
 
 TERM_GRACE_S = 30.0
@@ -47,10 +47,10 @@ def fill_home(home: Path, task: Task, content: Content) -> None:
         shutil.copyfile(task.test_data, home / "test_data.json")
 
 
-def environment(home: str, extra: Mapping[str, str]) -> dict[str, str]:
+def environment(home: str, path: Sequence[str], extra: Mapping[str, str]) -> dict[str, str]:
     """The complete environment of an attempt."""
     return {
-        "PATH": f"{os.path.dirname(sys.executable)}:/usr/local/bin:/usr/bin:/bin",
+        "PATH": ":".join(dict.fromkeys(path)),
         "HOME": home,
         "LANG": "C.UTF-8",
         "OMP_NUM_THREADS": "1",
@@ -64,10 +64,9 @@ def environment(home: str, extra: Mapping[str, str]) -> dict[str, str]:
 
 
 def end_tree(command: subprocess.Popen[bytes], runtime: str, spare: set[int], grace: float) -> None:
-    """TERM to everything an attempt started but the sandbox's own process, KILL after `grace` seconds."""
+    """TERM to everything an attempt started but what holds its sandbox, KILL after `grace` seconds."""
     tree = [pid for pid in processes.descendants(os.getpid()) if pid not in spare]
-    inner = [pid for pid in tree if not (runtime and processes.runs_file(pid, runtime))]
-    for pid in inner or tree:
+    for pid in processes.polite(tree, runtime):
         processes.send(pid, signal.SIGTERM)
     with contextlib.suppress(subprocess.TimeoutExpired):
         command.wait(grace)
@@ -121,7 +120,7 @@ class Attempts:
             if self.base_dir is not None:
                 base = MODEL_TARGET
                 binds.append(Bind(self.base_dir, base))
-        argv = [sys.executable, _SCRIPT, "--model-path", model, "--templates-dir", "templates/"]
+        argv = [self.sandbox.python(), _SCRIPT, "--model-path", model, "--templates-dir", "templates/"]
         argv += ["--limit", str(self.limit)]
         if self.task.final_script.name == _SCRIPT:
             argv += ["--seed", str(seed)]
@@ -138,10 +137,11 @@ class Attempts:
             home=home,
             workdir="task",
             binds=tuple(binds),
-            env=environment(inside, extra),
+            env=environment(inside, self.sandbox.path(), extra),
             gpus=self.gpus,
             network="none",
             tmp=place / "tmp",
+            scratch=place / "sandbox",
         )
 
     def __call__(self, seed: int, stage: int, n: int, max_tokens: int | None) -> AttemptResult:
@@ -158,6 +158,7 @@ class Attempts:
         with open(log, "xb", buffering=0) as out:
             out.write(f"[ptb] seed {seed}, attempt {n}, stage {stage}: {shlex.join(request.argv)}\n".encode())
             spare = set(processes.descendants(os.getpid()))
+            stamp = base.stamp(command.began) if command.began else 0
             try:
                 child = subprocess.Popen(
                     command.argv,
@@ -185,6 +186,9 @@ class Attempts:
             if stuck := kill_rest(child, spare):
                 out.write(f"\n[ptb] processes that cannot be killed: {stuck}; the machine needs a restart\n".encode())
         seconds = clock.monotonic() - start
+        if stamp and command.began and base.stamp(command.began) == stamp and not timed_out:
+            line = last_words(log, rc=child.returncode, signal=None, grader=False).line
+            return AttemptResult(None, seconds, "sandbox", f"the sandbox did not start: {line}", "not started")
         result = self._result(place, log, child.returncode, seconds, timed_out, seed)
         erase(place)
         return result
