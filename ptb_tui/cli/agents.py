@@ -6,7 +6,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from ptb_tui.cli.call import Call, group, leads, verb
+from ptb_tui.cli.call import Call, Detach, group, leads, verb
 from ptb_tui.core.errors import UsageError
 
 Name: TypeAlias = Annotated[str, typer.Argument(metavar="NAME", help="A CLI, or an agent; a CLI of that name first.")]
@@ -33,9 +33,9 @@ async def update(
     name: Name,
     version: Annotated[str, typer.Option("--version", metavar="V", help="This one instead of the newest.")] = "",
     keep: Annotated[bool, typer.Option("--keep", help="Leave current what is; for a pin, or for judges.")] = False,
-    detach: Annotated[bool, typer.Option("--detach", help="Do not wait.")] = False,
+    detach: Detach = False,
 ) -> int:
-    """Get a CLI and the Node that runs it into the site's store, see that it starts, and make it current."""
+    """Get a version of a CLI and make it current. The Node that runs it comes too; what does not start is not taken."""
     from ptb_tui.core.action import AgentUpdate
 
     return await call.work(lambda: AgentUpdate(name=name, version=version, keep=keep), detach=detach)
@@ -48,7 +48,7 @@ async def pin(
     version: Annotated[str, typer.Argument(metavar="VERSION", help="One that is in the store.")] = "",
     clear: Annotated[bool, typer.Option("--clear", help="Take the pin away.")] = False,
 ) -> int:
-    """Give the next runs this version: of all agents on a CLI, or of one agent."""
+    """Pin a version. The next runs of all agents on a CLI, or of one agent, get it."""
     from ptb_tui.core.action import AgentPin
 
     if clear == bool(version):

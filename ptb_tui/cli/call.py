@@ -11,7 +11,7 @@ import shlex
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     Opener: TypeAlias = Callable[[Settings, str], Awaitable[Site]]
 
 Quick: TypeAlias = Callable[[Common, dict[str, Any]], bool]
+Detach: TypeAlias = Annotated[
+    bool, typer.Option("--detach", help="Do not wait; the same command without it shows how it goes.")
+]
 OPENER: Opener | None = None
 """Opens a site; None means `ptb_tui.site.open.open_site`. Tests put another one here."""
 

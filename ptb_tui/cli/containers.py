@@ -8,12 +8,11 @@ from typing import Annotated
 
 import typer
 
-from ptb_tui.cli.call import Call, group, leads, verb
+from ptb_tui.cli.call import Call, Detach, group, leads, verb
 
 Root = Annotated[Path | None, typer.Option("--from", metavar="DIR", help="Pack this root folder instead of a recipe.")]
-Detach = Annotated[bool, typer.Option("--detach", help="Do not wait; `container status` shows how it goes.")]
 
-container = group("container", "Build container images, list them, see whether they are up to date.")
+container = group("container", "Build container images and list them.")
 
 
 @leads(container)
@@ -34,7 +33,7 @@ async def container_list(call: Call) -> int:
 
 @verb(container)
 async def status(call: Call) -> int:
-    """Show every image file: which one is current, and whether its recipe has changed since."""
+    """Show every image file. Says which one is current, and whether its recipe has changed since."""
     from ptb_tui.core.query import ImagesQuery
     from ptb_tui.present.supplies import image_status
 
@@ -50,7 +49,7 @@ async def build(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the definition, build nothing.")] = False,
     detach: Detach = False,
 ) -> int:
-    """Build an image and make it the current one of its name; older ones stay."""
+    """Build an image and make it current; older ones stay."""
     from ptb_tui.core.action import BuildImage
     from ptb_tui.core.query import ImagesQuery
     from ptb_tui.present.supplies import definition

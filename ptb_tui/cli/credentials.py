@@ -1,16 +1,18 @@
-"""Verbs about credentials: how they stand, and logging in."""
+"""Verbs about credentials: how they stand, logging in, and what a person mends."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import typer
 
 from ptb_tui.cli.call import Call, group, leads, verb
 from ptb_tui.core.errors import UsageError
 
-credentials = group("credentials", "Show logins and keys of a site; log in.")
+Name: TypeAlias = Annotated[str, typer.Argument(metavar="NAME", help="A login, for example codex.")]
+
+credentials = group("credentials", "Show logins and keys of a site; log in, release, restore.")
 
 
 @leads(credentials)
@@ -24,10 +26,8 @@ async def list_credentials(call: Call) -> int:
 
 
 @verb(credentials)
-async def login(
-    call: Call, name: Annotated[str, typer.Argument(metavar="NAME", help="A login, for example codex.")]
-) -> int:
-    """Run the vendor's own login on this machine and keep what comes out for the site's runs."""
+async def login(call: Call, name: Name) -> int:
+    """Log in with the vendor's own command. It runs here; what it leaves is kept for the site's runs."""
     import asyncio
     import signal
     import sys
@@ -45,3 +45,19 @@ async def login(
     signal.signal(signal.SIGINT, lambda *_: None)
     process = await asyncio.create_subprocess_exec(sys.executable, "-I", entry, "sign-in", name)
     return await process.wait()
+
+
+@verb(credentials)
+async def release(call: Call, name: Name) -> int:
+    """Give a login free that a run is said to have, when that run's machine or results are gone."""
+    from ptb_tui.core.action import CredentialRelease
+
+    return await call.do("", lambda _: CredentialRelease(name=name))
+
+
+@verb(credentials)
+async def restore(call: Call, name: Name) -> int:
+    """Put the file back that was a login's before what a run brought back, or before the last `login`."""
+    from ptb_tui.core.action import CredentialRestore
+
+    return await call.do("", lambda _: CredentialRestore(name=name))

@@ -6,12 +6,11 @@ from typing import Annotated
 
 import typer
 
-from ptb_tui.cli.call import Call, group, leads, verb
-from ptb_tui.cli.containers import Detach
+from ptb_tui.cli.call import Call, Detach, group, leads, verb
 
 Only = Annotated[str, typer.Option("--only", metavar="P", help="An id, or a pattern such as 'Qwen/*'.")]
 
-data = group("data", "Models and data sets that runs need: what is here, and fetching the rest.")
+data = group("data", "Show and fetch models and data sets that runs need.")
 
 
 @leads(data)
@@ -38,7 +37,7 @@ async def cache(
     refresh: Annotated[bool, typer.Option("--refresh", help="Also look for newer commits of what is here.")] = False,
     detach: Detach = False,
 ) -> int:
-    """Fetch models and data sets of the hub into the site's cache; goes on where it was interrupted."""
+    """Fetch models and data sets into the site's cache. Goes on where it was interrupted."""
     from ptb_tui.core.action import CacheHub
     from ptb_tui.core.query import DataQuery
     from ptb_tui.present.supplies import data as show

@@ -26,7 +26,7 @@ async def triage(
         list[str] | None, typer.Option("--models", metavar="M", help="Only this base model; repeat it.")
     ] = None,
 ) -> int:
-    """Say what needs you, dearest first; with --agents, --tasks or --models also which cells have no run.
+    """Say what needs you, dearest first. With --agents, --tasks or --models also which cells have no run.
 
     Exits with 1 when something does."""
     from ptb_tui.core.triage import TriageQuery
@@ -45,7 +45,7 @@ async def export(
     every: Annotated[bool, typer.Option("--all", help="Every run, not only the newest of each cell.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Again what is there already.")] = False,
 ) -> int:
-    """Write copies of runs without secrets, with a report of what was replaced.
+    """Write copies of runs without secrets. A report says what was replaced.
 
     Exits with 1 when a run was left out or something still looks like a key."""
     from ptb_tui.core.action import Export

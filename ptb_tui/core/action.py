@@ -110,6 +110,20 @@ class AgentRollback(_Action):
     name: str
 
 
+class CredentialRelease(_Action):
+    """Give a login free that a run is said to have: for runs whose machine or results are gone."""
+
+    kind: Literal["credential_release"] = "credential_release"
+    name: str
+
+
+class CredentialRestore(_Action):
+    """Put the file back that was a login's before the last one; doing it again undoes it."""
+
+    kind: Literal["credential_restore"] = "credential_restore"
+    name: str
+
+
 class Export(_Action):
     """Write sanitised copies of runs to a folder of the site: those named, else the newest of each cell, or all."""
 
@@ -133,6 +147,8 @@ Action = Annotated[
     | AgentRollback
     | BuildImage
     | CacheHub
+    | CredentialRelease
+    | CredentialRestore
     | Export,
     Field(discriminator="kind"),
 ]
@@ -165,6 +181,20 @@ REGISTRY: dict[type[_Action], Entry] = {
         Entry(AgentPin, "agents pin", "Agent: Pin its CLI"),
         Entry(AgentRollback, "agents rollback", "Agent: Roll its CLI back"),
         Entry(BuildImage, "container build", "Image: Build"),
+        Entry(
+            CredentialRelease,
+            "credentials release",
+            "Login: Give it free",
+            "",
+            "Give the login free? A run that still has it can no longer bring it back.",
+        ),
+        Entry(
+            CredentialRestore,
+            "credentials restore",
+            "Login: Restore the file before",
+            "",
+            "Put the file before back? The one that is there now is kept in its stead.",
+        ),
         Entry(CacheHub, "data cache", "Data: Cache the hub", "", "Fetch what is missing? --dry-run tells how much."),
     )
 }

@@ -34,5 +34,8 @@ def agent_list(out: Output, view: AgentsView) -> None:
     when = f"newest as of {asked[:16].replace('T', ' ')}" if asked else "newest not asked yet: --check"
     how = "" if view.updates == "store" else f" · cli_updates = {view.updates}"
     out.line(f"{numbers.count(len(view.agents), 'agent')} · store {view.store} · {when}{how}", "grey")
+    missing = sorted({row.cli for row in view.agents if row.cli and not row.ready and not row.problem})
+    if missing:
+        out.line(f"to get a CLI: ptb-tui agents update NAME, for example {missing[0]}", "grey")
     for problem in view.problems:
         out.note(problem)

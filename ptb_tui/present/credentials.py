@@ -42,6 +42,8 @@ def credential_list(out: Output, view: CredentialsView) -> None:
             out.line(f"{row.name}: {row.words}{remedy}", "grey")
         elif row.origin == "beside solve.sh":
             out.line(f"{row.name}: read in place from {row.file}", "grey")
+    if any(row.what == "api_key" and row.state == "absent" for row in view.credentials):
+        out.line("a key that is absent: put NAME=… into .env", "grey")
     out.line(f"logins of this site: {view.folder} · docs/credentials.md says how each is obtained", "grey")
     for problem in view.problems:
         out.note(problem)

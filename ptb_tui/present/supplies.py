@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ptb_tui.present.output import Output
 
 _COLOURS = {"current": "green", "cached": "green", "changed": "yellow", "building": "cyan", "partial": "yellow"}
+_NO_PROGRAM = "apptainer is not installed here: images cannot be built or used on this machine"
 
 
 def _state(image: ImageRow) -> str:
@@ -38,7 +39,7 @@ def image_list(out: Output, view: ImagesView) -> None:
     built = sum(image.current is not None for image in view.images)
     out.line(f"{built} of {numbers.count(len(view.images), 'image')} built in {view.folder}", "grey")
     if not view.program:
-        out.note("apptainer is not installed here: images cannot be built or used on this machine")
+        out.note(_NO_PROGRAM)
 
 
 def image_status(out: Output, view: ImagesView) -> None:
@@ -54,7 +55,10 @@ def image_status(out: Output, view: ImagesView) -> None:
             out.line(f"{image.name} is being built by {image.building}", "cyan")
     total = sum(file.size for file in files)
     out.line(f"{numbers.count(len(files), 'file')}, {numbers.size(total)}, in {view.folder}", "grey")
-    out.line(f"built and used with {view.program or 'nothing: apptainer is not installed here'}", "grey")
+    if view.program:
+        out.line(f"built and used with {view.program}", "grey")
+    else:
+        out.note(_NO_PROGRAM)
 
 
 def _now(file: ImageFile) -> Cell:

@@ -14,7 +14,6 @@ from ptb_tui.core.causes import causes
 from ptb_tui.core.triage import Cost
 
 On = Literal["flag", "state", "cause", "worth", "verdict", "fact", "ending", "event", "path", "file", "problem"]
-MATCHED = ("event", "file")  # whose `match` are expressions
 
 
 class Rule(BaseModel):

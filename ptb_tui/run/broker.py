@@ -32,8 +32,12 @@ ASK_S = 10.0  # to send a request
 LONGEST_S = 55.0  # until an answer; CLIs wait a minute
 MOST = 16  # requests at once
 LOOK_S = 0.2
-RETRY_S = 2.0  # after a renewal that failed for now
+RETRY_S = 2.0  # after a renewal that failed for now; twice as long each time
+LONGEST_RETRY_S = 60.0
 SECRETS = "secrets.json"
+HOLDER_S = 20.0  # that the lock's holder is relied on; a renewal of ours can tell whether it is gone
+MOST_SECRETS = 256  # tokens that are kept to be redacted; those that ended long ago go first
+SECRET_BYTES = 4 << 20
 
 
 class _No(Exception):
@@ -52,7 +56,8 @@ class CredentialBroker:
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._renewing: asyncio.Task[int] | None = None
-        self._failed = 0.0
+        self._held = (0, 0.0)
+        self._again, self._pause = 0.0, RETRY_S
         self._busy = 0
 
     async def serve(self, fd: int | None = None) -> None:
@@ -113,15 +118,15 @@ class CredentialBroker:
         """A good access token for somebody who has the one of this placeholder. _No when there is none for now."""
         seen, limit = seen_by(refresh_token), time.monotonic() + LONGEST_S
         while time.monotonic() < limit:
-            login = credentials.read(self._settings.login)
+            login = credentials.current(self._settings.login, self._settings.state)
             if login is None:
                 raise _No(HTTPStatus.SERVICE_UNAVAILABLE, "temporarily_unavailable")
             if not due(login, seen):
                 return self._hand_out(login)
             if credentials.refusal(self._settings.state, login):
                 raise _No(HTTPStatus.UNAUTHORIZED, "invalid_grant")
-            if self._renewing is not None or time.monotonic() - self._failed > RETRY_S:
-                if self._renewing is None and not leases.Lease(self._settings.state).look().free:
+            if self._renewing is not None or time.monotonic() >= self._again:
+                if self._renewing is None and self._others():
                     await asyncio.sleep(LOOK_S)  # somebody is at it: what they get is ours too
                     continue
                 if await self._renew(seen) == 3:
@@ -129,6 +134,13 @@ class CredentialBroker:
             else:
                 await asyncio.sleep(LOOK_S)
         raise _No(HTTPStatus.SERVICE_UNAVAILABLE, "temporarily_unavailable")
+
+    def _others(self) -> bool:
+        """Whether somebody renews already; not for ever, because a lock may be torn or its holder's machine gone."""
+        held = leases.Lease(self._settings.state).look()
+        if held.number != self._held[0]:
+            self._held = (held.number, time.monotonic())
+        return not held.free and time.monotonic() - self._held[1] < HOLDER_S
 
     async def _renew(self, seen: str) -> int:
         """One renewal for everybody of this sandbox who waits."""
@@ -140,7 +152,9 @@ class CredentialBroker:
     def _renewed(self, task: asyncio.Task[int]) -> None:
         self._renewing = None
         if task.cancelled() or task.exception() is not None or task.result() == 1:
-            self._failed = time.monotonic()
+            self._again, self._pause = time.monotonic() + self._pause, min(2 * self._pause, LONGEST_RETRY_S)
+        else:
+            self._pause = RETRY_S
 
     async def _run_renewal(self, seen: str) -> int:
         process = await asyncio.create_subprocess_exec(
@@ -163,8 +177,11 @@ class CredentialBroker:
         new = [token for token in (login.access, login.identity) if len(token) >= LEAST_TOKEN]
         fresh = [token for token in new if token not in secrets.values()]
         if fresh:
-            for token in fresh:
-                secrets[f"login-{len(secrets) + 1}"] = token
+            numbers = [int(name[6:]) for name in secrets if name.startswith("login-") and name[6:].isdigit()]
+            for number, token in enumerate(fresh, max(numbers, default=0) + 1):
+                secrets[f"login-{number}"] = token
+            while len(secrets) > MOST_SECRETS or (len(secrets) > 2 and sum(map(len, secrets.values())) > SECRET_BYTES):
+                del secrets[next((name for name in secrets if name.startswith("login-")), next(iter(secrets)))]
             try:
                 files.replace(path, credentials.dump_secrets(secrets), mode=0o600)
             except OSError as error:

@@ -8,17 +8,19 @@ from typing import Any
 from ptb_tui.core.text import sanitize
 
 LIMIT = 65_536  # bytes of an agent's own file
+BY_AGENT = "recorded_by: agent"  # below what nobody else can know
 
 
 def version_file(facts: Mapping[str, Any], left: bytes | None, now: str) -> bytes:
     """Content for the run directory. `facts` are what *prepare* recorded about the CLI, `left` what `solve.sh` wrote.
 
     A CLI from the store is told from the facts: the agent can write the file that it leaves. Another one is known to
-    `solve.sh` alone. A run whose agent left nothing gets what the harness knows. `now` is UTC text of `core.clock`.
+    `solve.sh` alone, and its last line says that the agent wrote it. A run whose agent left nothing gets what the
+    harness knows. `now` is UTC text of `core.clock`.
     """
     from_store = facts.get("from") == "store"
     if left is not None and not from_store:
-        return sanitize(left, limit=LIMIT).encode("utf-8", "replace")
+        return f"{sanitize(left, limit=LIMIT).rstrip()}\n{BY_AGENT}\n".lstrip().encode("utf-8", "replace")
     lines = {
         "binary": facts.get("binary") or "<none>",
         "package": facts.get("source") or "<none>",

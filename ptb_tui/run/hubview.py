@@ -64,6 +64,8 @@ def _folder(source: str, into: str, target: str, shown: str, view: View) -> None
     try:
         with os.scandir(source) as found:
             entries = list(found)
+    except FileNotFoundError:
+        return
     except OSError:
         view.left_out.append(shown)
         return
@@ -73,21 +75,24 @@ def _folder(source: str, into: str, target: str, shown: str, view: View) -> None
         if leaf == _LOCKS or leaf.endswith(_SKIPPED):
             continue
         place, name = f"{into}/{leaf}", f"{shown}/{leaf}"
-        if entry.is_symlink():
-            words = os.readlink(entry.path)
-            if not _stays(name, words):
-                view.left_out.append(name)
-                continue
-            os.symlink(words, place)
-        elif entry.is_dir():
+        if entry.is_dir(follow_symlinks=False):
             _folder(entry.path, place, f"{target}/{leaf}", name, view)
             continue
-        elif not entry.is_file():
+        try:
+            if entry.is_symlink():
+                words = os.readlink(entry.path)
+                if not _stays(name, words):
+                    view.left_out.append(name)
+                    continue
+                os.symlink(words, place)
+            elif not entry.is_file():
+                continue
+            elif refs and entry.stat().st_size <= _SMALL:
+                shutil.copyfile(entry.path, place)
+            else:
+                os.symlink(f"{target}/{leaf}", place)
+        except FileNotFoundError:  # `data cache` works beside us: it was renamed since
             continue
-        elif refs and entry.stat().st_size <= _SMALL:
-            shutil.copyfile(entry.path, place)
-        else:
-            os.symlink(f"{target}/{leaf}", place)
         view.files += 1
 
 

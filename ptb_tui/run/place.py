@@ -107,16 +107,20 @@ def settle(root: Root, run: RunFiles, run_id: int) -> None:
             shutil.rmtree(scratch, ignore_errors=True)
 
 
-def start_dispatch(root: Root) -> None:
-    """Look after the queue in a process of its own that outlives the caller."""
+def entry() -> Path:
+    """The file that starts this program: `ptb` of a bundle, elsewhere the package's `__main__.py`."""
     package = Path(__file__).resolve().parents[1]
     beside = package.parent / "ptb"
-    entry = [str(beside)] if beside.is_file() else [str(package / "__main__.py")]
+    return beside if beside.is_file() else package / "__main__.py"
+
+
+def start_dispatch(root: Root) -> None:
+    """Look after the queue in a process of its own that outlives the caller."""
     logs = root.own("logs")
     logs.mkdir(parents=True, exist_ok=True)
     with open(logs / "dispatch.log", "ab") as log:
         subprocess.Popen(
-            [sys.executable, "-I", *entry, "dispatch", str(root.path)],
+            [sys.executable, "-I", str(entry()), "dispatch", str(root.path)],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

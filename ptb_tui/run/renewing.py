@@ -2,13 +2,14 @@
 
 Internal verb `renew-login SCRATCH`, started by a companion in a session of its own, so that killing the companion
 between the vendor's answer and our file loses nothing: a refresh token can be used once. Takes the login's lock, reads
-again, asks only if nobody has, replaces the file atomically. Standard library alone.
+again, takes the room for the answer, asks only if nobody has, replaces the file atomically. Standard library alone.
 
 Exit codes: 0 the file holds a token to hand out · 1 try again later · 3 the vendor takes this login no longer.
 """
 
 from __future__ import annotations
 
+import http.client
 import json
 import signal
 import sys
@@ -22,16 +23,18 @@ from typing import Any
 
 from ptb_tui.core import clock, files
 from ptb_tui.core.errors import ConfigError, PtbError, UsageError
-from ptb_tui.supplies import credentials, leases
-from ptb_tui.supplies.logins import PLACEHOLDER, Login, mark, renewed
+from ptb_tui.supplies import credentials, leases, rescue
+from ptb_tui.supplies.logins import PLACEHOLDER, Login, mark, read_login, renewed
 
 AHEAD_S = 30.0  # a token that ends this soon is treated as ended
 LEAST_AGE_S = 600.0  # a token younger than this is not renewed for the asking; agents know the way to ask
 ANSWER_S = 45.0  # for the vendor's answer, connection included
 PATIENCE_S = 120.0  # after which a holder of the lock that gives no sign is passed over
-LONGEST_S = 100.0
-_ANSWER_BYTES = 1 << 18
+LONGEST_S = PATIENCE_S + 10.0  # or nobody would ever see it pass
+RENEWING = "renewing.json"  # in the scratch: who asks the vendor just now, for whoever ends what a step left
+_ANSWER_BYTES = 1 << 17
 _FINAL = (400, 401, 403)
+_OVER = ("invalid_grant", "refresh_token_")  # RFC 6749 §5.2, and how the codes begin that Codex's vendor has of its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +89,10 @@ def due(login: Login, seen: str, now: float | None = None) -> bool:
         return True
     if seen and seen != mark(login.access):
         return False
-    return login.issued is None or moment - login.issued >= LEAST_AGE_S
+    if login.issued is not None:
+        return moment - login.issued >= LEAST_AGE_S
+    # A token that tells nothing is as old as its file; one "from the future" is older than it says.
+    return login.written is None or abs(moment - login.written) >= LEAST_AGE_S
 
 
 def seen_by(refresh_token: str) -> str:
@@ -115,9 +121,10 @@ def _ask(broker: Broker, login: Login) -> dict[str, Any]:
     except urllib.error.HTTPError as error:
         with error:
             words = _why(error.read(4096))
-        if error.code in _FINAL:
-            raise _Refused(f"{error.code} {words}".strip()) from error
-        raise OSError(f"the token endpoint answers {error.code}") from error
+        if error.code in _FINAL and words.startswith(_OVER):
+            raise _Refused(f"{error.code} {words}") from error
+        # Anything else may be a proxy's, a portal's, or a bad day of the vendor's.
+        raise OSError(f"the token endpoint answers {error.code} {words}".strip()) from error
     if not isinstance(found, dict):
         raise ValueError("the token endpoint's answer is no object")
     return found
@@ -129,52 +136,101 @@ def _why(body: bytes) -> str:
         found = json.loads(body)
     except (ValueError, RecursionError):
         return ""
-    error = found.get("error") if isinstance(found, dict) else None
+    error = (found.get("error") or found.get("code")) if isinstance(found, dict) else None
     word = error.get("code") if isinstance(error, dict) else error
     if isinstance(word, str) and len(word) < 60 and word.replace("_", "").replace("-", "").isalpha():
         return word
     return ""
 
 
-def renew(broker: Broker, seen: str) -> int:
+def renew(broker: Broker, seen: str, scratch: Path) -> int:
     """Renew if it is due and nobody has; returns the exit code."""
     with leases.held(broker.state, PATIENCE_S, LONGEST_S) as lease:
         if lease is None:
-            print("renew: the login's lock was not to be had", file=sys.stderr)
+            _say("the login's lock was not to be had")
             return 1
         signal.alarm(int(PATIENCE_S * 0.75))  # nobody works on after the lock may have been passed on
-        login = credentials.read(broker.login)
-        if login is None:
-            print(f"renew: {broker.login} holds no login", file=sys.stderr)
+        file = credentials.read(broker.login)
+        if file is None:
+            _say(f"{broker.login} holds no login")
             return 3
+        login = rescue.rescued(broker.state, file)
+        if login is not None and _put_back(broker, login):
+            file = login
+        login = login or file
         if not due(login, seen):
             return 0
         if why := credentials.refusal(broker.state, login):
-            print(f"renew: refused before: {why}", file=sys.stderr)
+            _say(f"refused before: {why}")
             return 3
+        # Written down before anything can be lost, and by the one that has the lock alone: the shim spares us.
+        files.replace(scratch / RENEWING, files.dump(clock.this_process().to_json()))
         try:
-            answer = _ask(broker, login)
-            data = renewed(login, answer, clock.utc_text())
-        except _Refused as error:
-            if _another(broker, login):
-                return 0
-            credentials.note_refusal(broker.state, login, str(error))
-            print(f"renew: the vendor refuses: {error}", file=sys.stderr)
-            return 3
-        except (OSError, ValueError) as error:
-            print(f"renew: {error}", file=sys.stderr)
+            room = rescue.Room(broker.login)
+        except OSError as error:
+            _say(f"nobody is asked, because {broker.login.parent} has no room for the answer: {error.strerror}")
             return 1
-        if _another(broker, login):
+        with room:
+            return _through(broker, file, login, room)
+
+
+def _through(broker: Broker, file: Login, login: Login, room: rescue.Room) -> int:
+    """Ask for what comes after `login` and keep it; `file` is what stands in the login's place."""
+    try:
+        data = renewed(login, _ask(broker, login), clock.utc_text())
+    except _Refused as error:
+        if _another(broker, file):
             return 0
-        files.replace(broker.login, data, mode=0o600)
-        print(f"renew: renewed at {clock.utc_text()}", file=sys.stderr)
-        return 0
+        credentials.note_refusal(broker.state, login, str(error))
+        _say(f"the vendor refuses: {error}")
+        return 3
+    except (OSError, ValueError, RecursionError, http.client.HTTPException) as error:
+        _say(str(error))
+        return 1
+    now = credentials.read(broker.login)
+    if now is not None and now.refresh != file.refresh:
+        return 0  # a person signed in meanwhile: theirs is the login now
+    try:
+        if now is None:
+            raise FileNotFoundError(2, "it cannot be read any more")
+        room.become(data)
+        rescue.drop(broker.state)
+        _say(f"renewed at {clock.utc_text()}")
+    except OSError as error:
+        _say(f"{broker.login} cannot be replaced: {error.strerror}")
+        try:
+            _say(f"renewed at {clock.utc_text()}; kept as {rescue.keep(broker.state, file, data)}")
+        except OSError as worse:
+            room.leave()
+            _say(f"nor can it be kept beside the locks: {worse.strerror}; the new login may be in {room.path}")
+            return 1
+    new = read_login(data)
+    if new is None or new.expired(ahead=AHEAD_S):
+        _say("what the vendor gave has ended already")
+        return 1  # not at once again
+    return 0
+
+
+def _put_back(broker: Broker, login: Login) -> bool:
+    """Put what was kept aside into the login's place, if that is possible by now."""
+    try:
+        with rescue.Room(broker.login) as room:
+            room.become(login.data)
+    except OSError as error:
+        _say(f"{broker.login} still cannot be replaced: {error.strerror}")
+        return False
+    rescue.drop(broker.state)
+    return True
 
 
 def _another(broker: Broker, login: Login) -> bool:
     """Whether a person signed in meanwhile: theirs is the login now."""
     now = credentials.read(broker.login)
     return now is None or now.refresh != login.refresh
+
+
+def _say(words: str) -> None:
+    print(f"renew: {words}", file=sys.stderr)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -188,13 +244,12 @@ def main(argv: Sequence[str]) -> int:
         broker = broker_of((files.read_object(path) or {}).get("broker"), path)
         if broker is None:
             raise ConfigError(f"{path} names no broker")
-        files.replace(path.with_name("renewing.json"), files.dump(clock.this_process().to_json()))  # the shim spares us
-        return renew(broker, argv[1])
+        return renew(broker, argv[1], path.parent)
     except PtbError as error:
-        print(f"renew: {error.message}", file=sys.stderr)
+        _say(error.message)
         return 1
     except OSError as error:
-        print(f"renew: {error}", file=sys.stderr)
+        _say(str(error))
         return 1
 
 

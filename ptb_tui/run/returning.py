@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ptb_tui.core import files
 from ptb_tui.core.errors import PtbError
-from ptb_tui.core.layout import Root
+from ptb_tui.core.layout import Root, RunFiles
 from ptb_tui.run import place
 from ptb_tui.run.now import steps_now
+from ptb_tui.supplies.credentials import before_of
 from ptb_tui.supplies.leases import Held, Lease
-from ptb_tui.supplies.logins import MAX_LOGIN, Login, read_login, why_not_newer
+from ptb_tui.supplies.logins import MAX_LOGIN, read_login, why_not_newer
 
 if TYPE_CHECKING:
     from ptb_tui.core.credential import CredentialUse
@@ -30,21 +32,45 @@ FLAG = "credential_not_returned"
 
 
 def owner(root: Root, run_id: int) -> dict[str, Any]:
-    """How a run signs a lock."""
-    return {"root": str(root.path), "run": run_id}
+    """How a run signs a lock. `created` tells it from one of the same number in another root of the same path."""
+    spec = _spec(root, run_id)
+    folder = f"{spec['method']}/{spec['run']}" if "method" in spec and "run" in spec else ""
+    return {"root": str(root.path), "run": run_id, "folder": folder, "created": str(spec.get("created") or "")}
+
+
+def _spec(root: Root, run_id: int, folder: str = "") -> dict[str, Any]:
+    """What a run was submitted with; empty when it is not seen here. `folder` is where it is when it has ended."""
+    try:
+        run = place.find(root, run_id)
+    except PtbError:
+        run = RunFiles(root.path / folder / ".ptb")
+    return files.read_object(run.spec) or {}
+
+
+def _there(held: Held, root: Root, run_id: int) -> bool:
+    """Whether the root that is seen here is the one in which the run that holds the lock is known: homes are shared by
+    machines whose results lie each on a disk of its own, at the same path."""
+    if held.owner.get("host") == socket.gethostname():
+        return True
+    created, folder = held.owner.get("created"), str(held.owner.get("folder") or "")
+    return bool(created) and _spec(root, run_id, folder).get("created") == created
 
 
 def is_mine(held: Held, root: Root, run_id: int) -> bool:
     """Whether this run holds the lock."""
-    return not held.done and held.owner.get("run") == run_id and held.owner.get("root") == str(root.path)
+    said = held.owner.get("run") == run_id and held.owner.get("root") == str(root.path)
+    return not held.done and said and _there(held, root, run_id)
 
 
 def over(held: Held) -> bool:
-    """Whether the run that holds the lock is known to need it no longer. A root that cannot be read is no such word."""
+    """Whether the run that holds the lock is known to need it no longer. A root that cannot be read is no such word,
+    nor is one of another machine; `ptb-tui credentials release` is."""
     root, run_id = held.owner.get("root"), held.owner.get("run")
     if not isinstance(root, str) or not isinstance(run_id, int) or not Root(Path(root)).ptb.is_dir():
         return False
     where = Root(Path(root))
+    if not _there(held, where, run_id):
+        return False
     try:
         steps = steps_now(where, run_id, place.find(where, run_id))
     except PtbError:
@@ -61,12 +87,11 @@ def free_for(stem: Path, root: Root, run_id: int) -> bool:
 
 def holder_words(held: Held) -> str:
     """Who has it, for people."""
-    return f"run {held.owner.get('run', '?')} of {held.owner.get('root', '?')} since {held.owner.get('t', '?')}"
+    host, since = held.owner.get("host", "?"), held.owner.get("t", "?")
+    return f"run {held.owner.get('run', '?')} of {held.owner.get('root', '?')} on {host} since {since}"
 
 
-def note(
-    scratch: Path, use: CredentialUse, located: Located, login: Login, root: Root, run_id: int, stem: Path
-) -> None:
+def note(scratch: Path, use: CredentialUse, located: Located, root: Root, run_id: int, stem: Path) -> None:
     """Write down what was given, so that the harvest can take it back, whoever does it."""
     record = {
         "v": 1,
@@ -88,21 +113,25 @@ def take_back(scratch: Path) -> dict[str, Any]:
     said = files.read_object(scratch / NOTE)
     if said is None:
         return {}
-    login, state = Path(str(said["login"])), Lease(Path(str(said["state"])))
-    root, run_id = Root(Path(str(said["root"]))), said["run"]
+    try:
+        login, state = Path(str(said["login"])), Lease(Path(str(said["state"])))
+        name, file = str(said["name"]), str(said["file"])
+        root, run_id = Root(Path(str(said["root"]))), int(said["run"])
+    except (KeyError, TypeError, ValueError) as error:
+        return {FLAG: f"{scratch / NOTE} was written by another version: {error}"}
     if (before := files.read_object(scratch / DONE)) is not None or not is_mine(state.look(), root, run_id):
         return before or {}
     why = ""
     try:
         old = read_login(files.read_bytes(login, MAX_LOGIN))
-        new = read_login(_from_home(scratch / "home", str(said["file"])))
+        new = read_login(_from_home(scratch / "home", file))
         why = why_not_newer(old, new)
         if not why and new is not None and old is not None:
-            files.replace(state.stem.with_name(f"{state.stem.name}.before"), old.data, mode=0o600)
+            files.replace(before_of(state.stem), old.data, mode=0o600)
             files.replace(login, new.data, mode=0o600)
     except OSError as error:
         why = f"{login} cannot be written: {error.strerror}"
-    facts = {} if why == "same" else {FLAG: f"{said['name']}: {why}"} if why else {"credential_returned": said["name"]}
+    facts = {} if why == "same" else {FLAG: f"{name}: {why}"} if why else {"credential_returned": name}
     files.replace(scratch / DONE, files.dump(facts))
     state.release_for(lambda held: is_mine(held, root, run_id))
     return facts

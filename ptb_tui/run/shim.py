@@ -18,6 +18,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import select
 import signal
 import socket
@@ -37,6 +38,11 @@ LEFTOVER_S = 30.0  # to end what the command left behind
 RELAY_S = 10.0  # for the relay to drain the pipe
 RELAY_WAIT_S = 0.2  # before a relay that died is started again; more each time, as with the companion
 LONGEST_WAIT_S = 5.0
+RUNTIME_BYTES = 16 << 10  # of a trace that holds a runtime's words alone
+_RUNTIME = re.compile(  # how lines of a runtime that fails begin
+    r"(\x1b\[[0-9;]*m)*((FATAL|ERROR|WARNING|INFO|VERBOSE|DEBUG|panic|fatal error|runtime)\b|"
+    r"(/\S*/)?(bwrap|fuse[\w-]*|squashfuse\w*|apptainer|singularity|starter\w*|sh|mount): )"
+)
 RESERVE = 16 << 20  # bytes of the scratch held back for our own last words, in case the command fills the disk
 FULL = 1 << 20  # a disk with less room than this counts as full
 
@@ -51,19 +57,23 @@ def _oom_kills() -> int:
     return 0
 
 
-def _last_words(path: Path) -> str:
-    """The end of what a runtime printed, for a message."""
+def _runtime_words(path: Path) -> str:
+    """The end of what a runtime printed, for a message. Empty when it is more than a runtime says: an agent did."""
+    text = ""
     with contextlib.suppress(OSError), open(path, "rb") as file:
-        file.seek(max(0, os.fstat(file.fileno()).st_size - 400))
-        return " ".join(file.read(400).decode("utf-8", "replace").split()) or "it says nothing"
-    return "it says nothing"
+        text = file.read(RUNTIME_BYTES + 1).decode("utf-8", "replace")
+    lines = [line for line in text.splitlines() if line.strip()]
+    if not lines:
+        return "it says nothing"
+    own = any(_RUNTIME.match(line) for line in (lines[0], lines[-1]))
+    return " ".join(text.split())[-400:] if own and len(text) <= RUNTIME_BYTES else ""
 
 
-def _listen(port: object) -> socket.socket | None:
+def _listen(port: object) -> tuple[socket.socket | None, str]:
     """A port of the host's loopback for the companion: held here, so that it is taken before the command begins and
-    requests wait while a companion is started again. None when there is none to hold."""
+    requests wait while a companion is started again. None when there is none to hold; and why one could not be had."""
     if not isinstance(port, int) or not 0 < port < 65536:
-        return None
+        return None, ""
     listening = socket.socket()
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -71,9 +81,8 @@ def _listen(port: object) -> socket.socket | None:
         listening.listen(64)
     except OSError as error:
         listening.close()
-        print(f"port {port} is not to be had: {error.strerror}", file=sys.stderr, flush=True)
-        return None
-    return listening
+        return None, f"port {port} of 127.0.0.1, where the login is to be renewed, is not to be had: {error.strerror}"
+    return listening, ""
 
 
 class Shim:
@@ -99,7 +108,7 @@ class Shim:
         signal.signal(signal.SIGTERM, self._asked)
         self.raw = os.open(scratch / "raw", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self.pipe_r, self.pipe_w = os.pipe()
-        self.listening = _listen(self.launch.get("listen"))
+        self.listening, self.problem = _listen(self.launch.get("listen"))
 
     def _asked(self, *_: object) -> None:
         self.stop_asked = True
@@ -188,9 +197,11 @@ class Shim:
 
     def _tree(self) -> list[int]:
         """What the command started: not the relay, the companion, or a renewal of a login that outlives its companion,
-        whose loss in the middle would lose the login."""
-        renewal = clock.process_from(files.read_object(self.scratch / "renewing.json"))
-        spare = (self.relay, self.companion, renewal.pid if renewal and clock.alive(renewal) else 0)
+        whose loss in the middle would lose the login; a judge's companions are those of its sessions."""
+        spare = [self.relay, self.companion]
+        for folder in (self.scratch, *self.scratch.glob("try-*")):
+            renewal = clock.process_from(files.read_object(folder / "renewing.json", 4096))
+            spare += [renewal.pid] if renewal and clock.alive(renewal) else []
         return processes.descendants(os.getpid(), spare=spare)
 
     def _end_command(self, grace: float) -> bool:
@@ -224,15 +235,19 @@ class Shim:
         self._hold_room()
         grace = float(self.launch.get("grace_s", 30))
         self._start_relay()
-        self._tend()
-        problem = ""
-        began = Path(str(self.launch.get("began") or "/nonexistent"))
-        stamp = sandbox.stamp(began)
+        problem = self.problem
+        if not problem:
+            self._tend()
+        began = Path(str(self.launch["began"])) if self.launch.get("began") else None
         start, wall = clock.monotonic(), time.time()
+        zero = Zero(str(self.launch.get("starter") or ""), start, began)
+        agent_start: float | None = None
         try:
-            self._start_command()
+            if not problem:
+                self._start_command()
         except (OSError, subprocess.SubprocessError) as error:
             problem = f"{self.launch['argv'][0]}: {error}"
+        if problem:
             os.write(self.pipe_w, f"[ptb] the command could not be started: {problem}\n".encode())
         os.close(self.pipe_w)
         identity = clock.identify(self.command) if self.command else None
@@ -247,11 +262,10 @@ class Shim:
             ),
         )
         deadline = start + float(self.launch["deadline_s"])
-        zero = Zero(str(self.launch.get("starter") or ""), start)
         stopped, killed = "", False
         while self.command and self.command not in self.statuses:
             if not zero.known and (moment := zero.look(self._tree())) is not None:
-                deadline = moment + float(self.launch["deadline_s"])
+                agent_start, deadline = moment, moment + float(self.launch["deadline_s"])
             left = deadline - clock.monotonic() if zero.known else LOOK_S
             if self.stop_asked or left <= 0:
                 stopped = "deadline"
@@ -265,7 +279,6 @@ class Shim:
             self._tend()
             self._nap(min(left, 2.0 if self.relay else 0.1))
         end = clock.monotonic()
-        unborn = bool(stamp) and not stopped and not problem and sandbox.stamp(began) == stamp
         left_alive = self._end_rest()
         full = self._full()
         self._tend_relay(last=True)
@@ -275,8 +288,8 @@ class Shim:
         for pid in (self.relay, self.companion):
             if pid and pid not in self.statuses:
                 processes.send(pid, signal.SIGTERM)
-        if unborn:
-            problem = f"the sandbox did not start: {_last_words(self.scratch / 'raw')}"
+        if not (stopped or problem or zero.has_begun()) and (words := _runtime_words(self.scratch / "raw")):
+            problem = f"the sandbox did not start: {words}"
         status = self.statuses.get(self.command)
         code = os.waitstatus_to_exitcode(status) if status is not None else None
         record = files.dump(
@@ -292,6 +305,7 @@ class Shim:
                 "ended": clock.utc_text(),
                 "mono_start": start,
                 "mono_end": end,
+                "zero_s": round(agent_start - start, 3) if agent_start is not None else None,
                 "boot": clock.boot_id(),
                 "left_alive": left_alive,
                 "oom": _oom_kills() > oom_before,

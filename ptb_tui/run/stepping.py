@@ -25,6 +25,7 @@ from ptb_tui.core.errors import PtbError, StepError, StorageError
 from ptb_tui.core.layout import Root, RunFiles, StepName
 from ptb_tui.run import locks, place, processes
 from ptb_tui.run.erasing import erase
+from ptb_tui.run.following import Following
 from ptb_tui.run.outcomes import agent_end, program_outcome
 from ptb_tui.run.telemetry import Sampler, public_block, public_header
 from ptb_tui.run.usage import Usage, most_bytes
@@ -37,7 +38,6 @@ PREPARE_LIMIT_S = 900.0
 HARVEST_LIMIT_S = 4 * 3600.0
 HARVEST_TRIES = 3
 MAX_TRIES = 50  # supervisors of one step that may end by an error of a disk
-FOLLOWER_END_S = 10.0  # from its last file to its end
 
 
 class JobView(Protocol):
@@ -61,6 +61,16 @@ class JobView(Protocol):
         ...
 
 
+def _own_scratch(scratch: Path) -> None:
+    """Our folder over the scratch of all runs (`Root.scratch`), which may lie where everybody can write.
+
+    StorageError when it is not ours. Where it cannot be made, the step says so itself.
+    """
+    with contextlib.suppress(OSError):
+        scratch.parent.parent.mkdir(parents=True, exist_ok=True)
+        locks.own_folder(scratch.parent)
+
+
 class Step:
     """One step of the job."""
 
@@ -68,8 +78,7 @@ class Step:
         self.job, self.name, self.folder_name = job, name, folder
         self.scratch = job.scratch / folder
         self.log = events.Writer(self.folder)
-        self.follower: subprocess.Popen[bytes] | None = None
-        self.follower_due, self.follower_wait = 0.0, 0.5
+        self.following = Following(self.scratch)
         self.shim: subprocess.Popen[bytes] | None = None
         self.begun = False  # whether the command may have been started
 
@@ -80,6 +89,11 @@ class Step:
 
     def run(self) -> tuple[str, str, str]:
         """Bring the step to its end from wherever it is; returns (outcome, cause, why) as recorded."""
+        try:
+            _own_scratch(self.job.scratch)
+        except StorageError as error:  # nothing in there is ours, neither evidence nor a program to start
+            self.log.append("ended", outcome="failed", cause="prepare_failed", why=f"{error}; {error.hint}")
+            return "failed", "prepare_failed", str(error)
         try:
             outcome, reason, why, facts = self._run()
         except StepError as error:
@@ -307,25 +321,8 @@ class Step:
                 time.sleep(TICK_S)
 
     def _tend_follower(self) -> None:
-        if self.name.kind != "agent" or (self.scratch / "follow.done").exists():
-            return
-        if self.follower is not None and self.follower.poll() is None:
-            return
-        now = clock.monotonic()
-        if self.follower is not None:
-            self.follower, self.follower_due = None, now + self.follower_wait
-            self.follower_wait = min(10.0, self.follower_wait * 2)
-        if now >= self.follower_due:
-            family = str((files.read_object(self.scratch / "launch.json") or {}).get("trace") or "plain")
-            with open(self.scratch / "follow.log", "ab") as log:
-                self.follower = subprocess.Popen(
-                    self.job.verb("follow", self.scratch, self.job.files.ptb, family),
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    cwd="/",
-                    start_new_session=True,
-                )
+        if self.name.kind == "agent":
+            self.following.tend(lambda family: self.job.verb("follow", self.scratch, self.job.files.ptb, family))
 
     def _finish(self) -> tuple[str, str, str, dict[str, Any]]:
         """After the command: its exit record, the rest of its trace, the harvest, the outcome."""
@@ -341,15 +338,13 @@ class Step:
         size = (self.scratch / "raw").stat().st_size if (self.scratch / "raw").exists() else 0
         files.replace(self.scratch / "raw.end", files.dump({"size": size}))
         self.log.append("phase", name="trace")
-        while not (self.scratch / "follow.done").exists():
+        while not self.following.done:
             self._tend_follower()
             time.sleep(TICK_S / 2)
         done = files.read_object(self.scratch / "follow.done") or {}
         self.log.append("phase", name="harvest")
         facts = self._harvest({key: done.get(key) for key in ("lines", "late", "redacted", "raw_sha256", "ending")})
-        if self.follower is not None:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self.follower.wait(FOLLOWER_END_S)
+        self.following.end()
         self._drop_scratch()
         return agent_end(record, self._cancel_words(), facts)
 

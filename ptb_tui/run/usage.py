@@ -1,7 +1,7 @@
 """How much disk a step's scratch holds, measured again and again without holding up whoever asks.
 
-`du` does the walk in a process of its own: it copes with any depth and any name. What an agent deleted but keeps open
-is added from the open files of its processes. Standard library alone.
+`run.walk` does the walk in a process of its own: it copes with any depth, name and rights. What an agent deleted but
+keeps open is added from the open files of its processes. Standard library alone.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import contextlib
 import os
 import stat
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,9 @@ from ptb_tui.run import processes
 FIRST_S = 2.0  # after the start of the command
 LEAST_S = 10.0  # between the end of a measurement and the next
 SHARE = 20  # a measurement may take one part in so many of the time
+LONGEST_S = 120.0  # but it comes after this time, however long one takes
+ENTRIES = 4_000_000  # files and folders a step may have; a walk ends there
+WALK = Path(__file__).with_name("walk.py")
 FILES = 20000  # open files that are looked at
 
 
@@ -30,7 +34,9 @@ def most_bytes(*tables: Mapping[str, Any]) -> float:
 
 
 class Usage:
-    """Measures one folder; `bytes` is the last result, None before the first."""
+    """Measures one folder; `bytes` is the last result, None before the first, and more than any limit where a step has
+    more than `ENTRIES` files.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -47,7 +53,7 @@ class Usage:
                 self._began = now
                 with contextlib.suppress(OSError):
                     self._walk = subprocess.Popen(
-                        ["du", "-skx", "--", str(self.folder)],
+                        [sys.executable, "-I", "-S", str(WALK), str(self.folder), str(ENTRIES)],
                         stdin=subprocess.DEVNULL,
                         stdout=subprocess.PIPE,
                         stderr=subprocess.DEVNULL,
@@ -57,10 +63,12 @@ class Usage:
                 self._due = now + LEAST_S
         elif self._walk.poll() is not None:
             walk, self._walk = self._walk, None
-            self._due = now + max(LEAST_S, SHARE * (now - self._began))
+            self._due = now + min(LONGEST_S, max(LEAST_S, SHARE * (now - self._began)))
             assert walk.stdout is not None
             with walk.stdout, contextlib.suppress(ValueError, IndexError, OSError):
-                self.bytes = int(walk.stdout.read(4096).split()[0]) * 1024 + deleted(_below(roots), self.folder)
+                said = walk.stdout.read(4096).split()
+                counted = int(said[0]) if said[1] == b"whole" else sys.maxsize
+                self.bytes = counted + deleted(_below(roots), self.folder)
         return self.bytes
 
     def close(self) -> None:

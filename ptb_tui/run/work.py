@@ -105,9 +105,12 @@ def start(
 
 
 def ids(root: Root) -> list[int]:
-    """All work of a root, oldest first."""
+    """All work of a root, oldest first; what is just being asked for is not there yet."""
+    folder = root.own("steps")
     try:
-        return sorted(int(name) for name in os.listdir(root.own("steps")) if name.isdigit())
+        return sorted(
+            int(name) for name in os.listdir(folder) if name.isdigit() and (folder / name / "work.json").exists()
+        )
     except OSError:
         return []
 
@@ -138,7 +141,7 @@ def _alive(folder: Path) -> bool:
     raw = files.read_object(folder / "process.json")
     if raw is None:  # being started, if whoever starts it still lives
         return time.time() - (folder / "work.json").stat().st_mtime < _START_S
-    return raw.get("host") != socket.gethostname() or clock.alive(clock.process_from(raw.get("process")))
+    return not clock.gone(raw)
 
 
 def _log(path: Path, offset: int) -> tuple[str, int]:

@@ -14,14 +14,13 @@ sandbox with user namespaces, per user of the machine where the runtime is insta
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ptb_tui.core.errors import StepError
 from ptb_tui.sandbox import devices, runtime, system
-from ptb_tui.sandbox.base import HOME, Command, Request, check, folder, passed, refuse
+from ptb_tui.sandbox.base import BEGAN, BEGIN, HOME, NAME, Command, Request, began_file, check, folder, passed, refuse
 from ptb_tui.sandbox.forwarding import (
     FORWARDER,
     FORWARDER_INSIDE,
@@ -31,12 +30,10 @@ from ptb_tui.sandbox.forwarding import (
     proxy_words,
     socket_folder,
 )
-from ptb_tui.sandbox.image import PRIVATE, Facts, examine
+from ptb_tui.sandbox.image import CONTAINED, PRIVATE, Facts, examine
 from ptb_tui.sandbox.mounts import checked
 
-_BEGAN = "/run/ptb/began"
 _ENCODED = "PTB64_"
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LIBRARIES = "/.singularity.d/libs"
 _OWN = tuple(
     f"{flavour}_{what}"
@@ -117,7 +114,7 @@ class Apptainer:
         env, inner = _inside(request.env), request.argv
         encoded = found.encoded or not _is_text("".join(env.values()))
         words = [found.path, "-q", "exec", "--cleanenv", *(() if found.encoded else ("--no-eval",))]
-        words += ["--contain", "--pid", "--ipc", *(() if network in ("full", "open") else PRIVATE)]
+        words += [*CONTAINED, *(() if network in ("full", "open") else PRIVATE)]
         if request.gpus:
             nodes, _ = devices.nodes(request.gpus)
             words.append("--nv")
@@ -129,7 +126,7 @@ class Apptainer:
         if request.tmp is not None:
             folder(request.tmp, "the directory for /tmp")
             tmp = request.tmp
-        binds = [(tmp, "/tmp", True), (tmp, "/var/tmp", True), (began, _BEGAN, True)]
+        binds = [(tmp, "/tmp", True), (tmp, "/var/tmp", True), (began, BEGAN, True)]
         binds += [(prefix, str(prefix), False) for prefix in self._shown()]
         binds += [(bind.source, bind.target, bind.writable) for bind in checked(request)]
         if network == "gateway":
@@ -181,7 +178,7 @@ def _inside(env: Mapping[str, str]) -> dict[str, str]:
     if found.pop("HOME", HOME) != HOME:
         raise refuse(f"HOME is {HOME} over an image")
     for name in found:
-        if not _NAME.fullmatch(name):
+        if not NAME.fullmatch(name):
             raise refuse(f"the environment variable {name!r} cannot be passed through a shell")
     return found
 
@@ -205,18 +202,16 @@ def _plain(path: object) -> str:
 
 def _fill(scratch: Path) -> Path:
     """Make what a start needs in the scratch; returns the file that the command changes when it begins."""
+    began = began_file(scratch)
     for name in ("overlay", "tmp"):
-        (scratch / name).mkdir(mode=0o700, parents=True, exist_ok=True)
-    folder(scratch, "the sandbox's scratch")
-    began = scratch / "began"
-    began.touch(mode=0o600)
+        (scratch / name).mkdir(mode=0o700, exist_ok=True)
     return began
 
 
 def _script(env: dict[str, str], gpus: bool, encoded: bool) -> str:
     """What /bin/sh does inside before it becomes the command: says that it began, takes away what the runtime added."""
     own = [name for name in (*_OWN, "LANG", "PROMPT_COMMAND", "PS1") if name not in env]
-    words = f"printf . >>{_BEGAN}; unset {' '.join(own)}; "
+    words = f"{BEGIN}unset {' '.join(own)}; "
     if not gpus:
         words += (
             f"LD_LIBRARY_PATH=${{LD_LIBRARY_PATH%{_LIBRARIES}}}; LD_LIBRARY_PATH=${{LD_LIBRARY_PATH%:}}; "

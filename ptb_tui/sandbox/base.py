@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import os
+import re
 import resource
 import stat
 from collections.abc import Mapping
@@ -22,6 +23,9 @@ from ptb_tui.sandbox import keyring
 
 NETWORKS = ("full", "none", "gateway")
 HOME = "/home/ben"  # home inside an isolated sandbox (H §1.3)
+BEGAN = "/run/ptb/began"  # inside: what `Command.began` is outside
+BEGIN = f"true >{BEGAN}; "  # in a shell inside: changes that file, which needs no room on a full disk
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")  # of a variable that a shell passes on
 SYSTEM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 
 
@@ -44,9 +48,10 @@ class Request:
     the companion's socket, which has a directory of its own (the directory is what goes in, so that a restarted
     companion is found at the same name). `reach` are ports of the host's loopback that the command finds at the same
     port of its own loopback, through the gateway, which must allow them. `tmp` is a host directory for /tmp; without
-    one /tmp is in memory, at most `tmp_bytes`, as /dev/shm always is. `scratch` is a folder of ours on disk that a
-    sandbox over an image fills (what the command changes in the image; /tmp, when `tmp` is not given). `open_network`
-    allows the host's network in place of the gateway where the machine refuses network namespaces.
+    one /tmp is in memory, at most `tmp_bytes`, as /dev/shm always is. `scratch` is a folder of ours on disk: it gets
+    the file that tells when the command began and, over an image, what the command changes in it, and /tmp when `tmp`
+    is not given. A sandbox over an image needs one; without it nothing tells a sandbox that did not start.
+    `open_network` allows the host's network in place of the gateway where the machine refuses network namespaces.
     """
 
     argv: tuple[str, ...]
@@ -138,6 +143,15 @@ def stamp(path: Path) -> int:
         return path.lstat().st_ctime_ns
     except OSError:
         return 0
+
+
+def began_file(scratch: Path) -> Path:
+    """The file below a sandbox's scratch that the command changes when it begins; both are made if needed."""
+    scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder(scratch, "the sandbox's scratch")
+    began = scratch / "began"
+    began.touch(mode=0o600)
+    return began
 
 
 def refuse(message: str, *, hint: str = "") -> StepError:

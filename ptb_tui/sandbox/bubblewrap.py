@@ -15,11 +15,23 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ptb_tui.sandbox import devices, system
-from ptb_tui.sandbox.base import HOME, SYSTEM_PATH, Command, Request, check, folder, refuse
+from ptb_tui.sandbox.base import (
+    BEGAN,
+    BEGIN,
+    HOME,
+    NAME,
+    SYSTEM_PATH,
+    Command,
+    Request,
+    began_file,
+    check,
+    folder,
+    refuse,
+)
 from ptb_tui.sandbox.forwarding import (
     FORWARDER,
     FORWARDER_INSIDE,
@@ -75,7 +87,8 @@ class Bubblewrap:
     def command(self, request: Request) -> Command:
         """The bubblewrap command; only PWD is added to the environment, and the proxy words with the gateway.
 
-        StepError(cause="sandbox") when a directory is absent, a bind goes through a link, or a GPU does not exist.
+        With a scratch a shell inside tells that the command begins, and becomes it. StepError(cause="sandbox") when a
+        directory is absent, a bind goes through a link, a GPU does not exist, or a variable cannot pass that shell.
         """
         if not self.runtime:
             raise refuse("bubblewrap is not installed", hint="install the package `bubblewrap`")
@@ -108,8 +121,13 @@ class Bubblewrap:
         if request.network == "gateway":
             words += _gateway_binds(request)
             inner, env = self._forwarded(request), env | proxy_words(PORT)
+        began = began_file(request.scratch) if request.scratch is not None else None
+        if began is not None:
+            words += ["--dir", "/run/ptb", "--bind", str(began), BEGAN]
+            inner = ("/bin/sh", "-c", _script(env), "ptb", *inner)
         words += ["--remount-ro", "/", "--chdir", f"{HOME}/{request.workdir}", "--", *inner]
-        return Command(tuple(words), env, Path("/"), {"RLIMIT_NPROC": request.max_processes}, tuple(notes))
+        limits = {"RLIMIT_NPROC": request.max_processes}
+        return Command(tuple(words), env, Path("/"), limits, tuple(notes), began=began)
 
     def probe(self) -> tuple[bool, str]:
         """Starts one command with all the namespaces; when that fails, says why and what would help."""
@@ -159,6 +177,15 @@ class Bubblewrap:
         if not visible:
             raise refuse("no Python is visible inside the sandbox to run the gateway's forwarder")
         return forwarded(visible[0], request)
+
+
+def _script(env: Mapping[str, str]) -> str:
+    """What /bin/sh does inside before it becomes the command: says that it began, takes away what it added itself."""
+    for name in env:
+        if not NAME.fullmatch(name):
+            raise refuse(f"the environment variable {name!r} cannot be passed through a shell")
+    own = [name for name in ("OLDPWD", "SHLVL") if name not in env]
+    return f'{BEGIN}unset {" ".join(own)}; exec "$@"' if own else f'{BEGIN}exec "$@"'
 
 
 def _gateway_binds(request: Request) -> list[str]:

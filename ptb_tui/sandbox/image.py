@@ -8,8 +8,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import re
 import shutil
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -18,14 +18,20 @@ from pathlib import Path
 
 from ptb_tui.core.errors import StepError
 from ptb_tui.sandbox.base import refuse
-from ptb_tui.sandbox.runtime import Runtime, outer_environment
+from ptb_tui.sandbox.runtime import Runtime, call
 from ptb_tui.sandbox.userns import advice
 
+CONTAINED = ("--contain", "--no-mount", "hostfs", "--pid", "--ipc")  # a site's `mount hostfs` is not part of --contain
 PRIVATE = ("--net", "--network", "none")
 _START_S = 600.0  # a large image on a busy file system, or one that has to be unpacked
 _AGAIN_S = 30.0  # before a start that failed is tried again
 _failed: dict[tuple[Runtime, Path, Path], tuple[float, str, str]] = {}
-_LOOK = 'printf "%s\\n" "$PATH"; command -v python3 || echo; command -v bash || echo'
+_LOOK = 'printf "%s\\n" "$PATH"; command -v python3 || echo; command -v bash || echo; exec cat /proc/self/mountinfo'
+_OWN = re.compile(  # the machine's part of a container: kernel, names, time, what --nv and --rocm bring
+    r"/|/(dev|proc|sys|\.singularity\.d)(/.*)?|(/var)?/tmp|/usr/share/zoneinfo/.*|.*/[^/]*(nvidia|rocm)[^/]*"
+    r"|/etc/(passwd|group|hosts|hostname|localtime|resolv\.conf|mtab)|/run/.*resolv\.conf"
+)
+_MADE = ("/dev", "/etc/passwd", "/etc/group")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +78,9 @@ def _tried(runtime: Runtime, image: Path, scratch: Path) -> Facts:
             code, out, said_now = _start(runtime, place, private, scratch)
             if code == 0:
                 facts = _facts(place, out, private)
+                if shown := _of_the_host(out):
+                    words = f"{runtime.flavour} shows folders of this machine inside: {', '.join(shown[:5])}"
+                    raise refuse(words, hint="the site's configuration mounts them into every container")
                 if "onverting SIF" not in said_now:
                     return (
                         facts
@@ -103,23 +112,19 @@ def _facts(place: Path, out: str, private: bool) -> Facts:
     return Facts(place, tuple(part for part in path.split(":") if part), python, bash, private)
 
 
+def _of_the_host(out: str) -> list[str]:
+    """Mounts that no command asked for, from the lines of mountinfo. The runtime's own folders, an empty home among
+    them, are of the file system that holds its small /dev and /etc/passwd."""
+    mounts = [words for line in out.splitlines()[3:] if len(words := line.split(" ")) > 6]
+    session = {device for _, _, device, root, point, *_ in mounts if point in _MADE and root != "/"}
+    return sorted(point for _, _, device, _, point, *_ in mounts if device not in session and not _OWN.fullmatch(point))
+
+
 def _start(runtime: Runtime, place: Path, private: bool, scratch: Path) -> tuple[int, str, str]:
     with _changes(scratch) as overlay:
-        words = [runtime.path, "exec", "--cleanenv", "--contain", "--pid", "--ipc", *(PRIVATE if private else ())]
+        words = [runtime.path, "exec", "--cleanenv", *CONTAINED, *(PRIVATE if private else ())]
         words += ["--overlay", str(overlay), "--pwd", "/", str(place), "/bin/sh", "-c", _LOOK]
-        try:
-            done = subprocess.run(
-                words,
-                capture_output=True,
-                cwd="/",
-                env=outer_environment(),
-                stdin=subprocess.DEVNULL,
-                timeout=_START_S,
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            return 1, "", str(error)
-        return done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")
+        return call(words, _START_S)
 
 
 @contextlib.contextmanager

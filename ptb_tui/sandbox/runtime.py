@@ -7,12 +7,14 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 _VERSION = re.compile(r"^(apptainer|singularity)(?:-ce|-pro)?\s+version\s+(\S+)", re.M | re.I)
+_ASK_S = 60.0
 _SEARCH = ("/usr/local/bin", "/usr/bin", "/opt/apptainer/bin")
 _NEEDED = (
-    *("--cleanenv", "--contain", "--pid", "--ipc", "--net", "--network"),
+    *("--cleanenv", "--contain", "--no-mount", "--pid", "--ipc", "--net", "--network"),
     *("--home", "--pwd", "--bind", "--overlay", "--nv"),
 )
 
@@ -48,7 +50,8 @@ def outer_environment() -> dict[str, str]:
     return {"PATH": path, "HOME": os.environ.get("HOME", "/"), "LANG": "C.UTF-8"}
 
 
-def _said(*words: str) -> str:
+def call(words: Sequence[str], seconds: float) -> tuple[int, str, str]:
+    """Let the runtime work: (status, output, errors); status 1 and why when it cannot be started or takes too long."""
     try:
         done = subprocess.run(
             words,
@@ -56,12 +59,17 @@ def _said(*words: str) -> str:
             cwd="/",
             env=outer_environment(),
             stdin=subprocess.DEVNULL,
-            timeout=60,
+            timeout=seconds,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        return f"cannot be started: {error}"
-    return (done.stdout + b"\n" + done.stderr).decode("utf-8", "replace")
+        return 1, "", f"cannot be started: {error}"
+    return done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")
+
+
+def _said(*words: str) -> str:
+    _, out, errors = call(words, _ASK_S)
+    return f"{out}\n{errors}"
 
 
 @functools.cache

@@ -22,6 +22,8 @@ from ptb_tui.core.action import (
     CacheHub,
     Cancel,
     Collect,
+    CredentialRelease,
+    CredentialRestore,
     Dispatch,
     Evaluate,
     Export,
@@ -37,13 +39,14 @@ from ptb_tui.core.layout import RunFiles
 from ptb_tui.core.spec import RunSpec
 from ptb_tui.results.records import RunRecord
 from ptb_tui.run import locks, submit
-from ptb_tui.site import answers, bundle, clis, exporting, supplies
+from ptb_tui.site import answers, bundle, clis, credentials, exporting, supplies
 
 if TYPE_CHECKING:
     from ptb_tui.site.local import LocalSite
 
 _LOOKS = 3  # at a run that may move from the queue to where it runs
-_ASIDE = (Collect, BuildImage, CacheHub, AgentUpdate, AgentPin, AgentRollback)  # nothing in the queue changes by them
+# Nothing in the queue changes by them.
+_ASIDE = (Collect, BuildImage, CacheHub, AgentUpdate, AgentPin, AgentRollback, CredentialRestore)
 _TOKEN = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 
 
@@ -94,6 +97,8 @@ class Doer:
             AgentRollback: lambda action, token: clis.roll_back(self.site, action),
             BuildImage: lambda action, token: supplies.build_image(self.site, action),
             CacheHub: lambda action, token: supplies.cache_hub(self.site, action),
+            CredentialRelease: lambda action, token: credentials.release(self.content, action.name),
+            CredentialRestore: lambda action, token: credentials.restore(self.content, action.name),
         }
         receipt = doers[type(action)](action, token).model_copy(update={"token": token})
         self._note(action, token, receipt)

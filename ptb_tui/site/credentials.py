@@ -11,14 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 from ptb_tui.content.agents import Agent, load_agent
 from ptb_tui.content.judges import load_judge
+from ptb_tui.core import files
+from ptb_tui.core.action import Receipt
 from ptb_tui.core.credential import CredentialRow, CredentialsQuery, CredentialsView, CredentialUse
-from ptb_tui.core.errors import NotFound, PtbError, UsageError
+from ptb_tui.core.errors import NotAllowed, NotFound, PtbError, StorageError, UsageError
 from ptb_tui.core.keys import CODEX, on_host
 from ptb_tui.core.query import Check
 from ptb_tui.core.settings import config_home
 from ptb_tui.core.trace import TraceEvent, TraceKind
 from ptb_tui.results.records import RunRecord
+from ptb_tui.run.returning import holder_words, over
 from ptb_tui.supplies import credentials as logins
+from ptb_tui.supplies import rescue
+from ptb_tui.supplies.leases import Lease, held
+from ptb_tui.supplies.logins import MAX_LOGIN, read_login
 from ptb_tui.traces import index
 
 if TYPE_CHECKING:
@@ -27,6 +33,7 @@ if TYPE_CHECKING:
 
 LOOKED_AT = 30  # newest runs of a login in whose traces a limit is looked for
 TAIL = 1 << 18  # bytes of a trace's index
+LOCK_PATIENCE_S, LOCK_WAIT_S = 120.0, 130.0  # for a renewal that goes on
 
 
 @dataclass(slots=True)
@@ -77,17 +84,69 @@ def checks(content: Content) -> Iterator[Check]:
             good.append(name)
         elif standing.state != "absent":
             yield Check(name=f"login {name}", state="bad", words=standing.words, remedy=logins.remedy(one.use))
-    yield Check(name="logins", state="ok" if good else "unknown", words=", ".join(good) or "none; see credentials")
+    if good:
+        yield Check(name="logins", state="ok", words=", ".join(good))
+    else:
+        yield Check(
+            name="logins", state="unknown", words="none", remedy="`ptb-tui credentials` lists those that agents use"
+        )
 
 
 def use_of(content: Content, name: str) -> CredentialUse:
     """The login of this name. NotFound names those that there are; UsageError for a key."""
+    return known_as(content, name).use
+
+
+def known_as(content: Content, name: str) -> Known:
+    """The login of this name and who names it; as `use_of`."""
     found, keys, _ = known(content)
     if name in found:
-        return found[name].use
+        return found[name]
     if name in keys or name.endswith("_KEY"):
         raise UsageError(f"{name} is a key, not a login", hint=f"put {name}=… into .env")
     raise NotFound(f"no login {name!r} is named by an agent or a judge", hint=f"known: {', '.join(sorted(found))}")
+
+
+def _place(content: Content, name: str) -> tuple[Known, logins.Located]:
+    one = known_as(content, name)
+    if (located := logins.locate(one.use, config_home(), one.beside)) is None:
+        raise NotFound(f"there is no login {name} here", hint=logins.remedy(one.use))
+    return one, located
+
+
+def release(content: Content, name: str) -> Receipt:
+    """Give a login free, whoever is said to have it and however its lock looks. StorageError when that fails."""
+    _, located = _place(content, name)
+    lease = Lease(logins.state_stem(config_home(), located.path))
+    before = lease.look()
+    if before.free:
+        return Receipt(action="credential_release", words=f"nobody has the login {name}")
+    lease.release_for(lambda seen: seen.number == before.number)
+    if not lease.look().free:
+        raise StorageError(f"the lock of {name} beside {lease.stem} cannot be given free")
+    return Receipt(action="credential_release", words=f"the login {name} is free; it was with {holder_words(before)}")
+
+
+def restore(content: Content, name: str) -> Receipt:
+    """Exchange the file of a login and the one before. NotFound without one, NotAllowed while a run has the login."""
+    one, located = _place(content, name)
+    stem = logins.state_stem(config_home(), located.path)
+    before = files.read_bytes(logins.before_of(stem), MAX_LOGIN)
+    if before is None or read_login(before) is None:
+        raise NotFound(f"{logins.before_of(stem)} holds no login")
+    holder = Lease(stem).look()
+    if one.use.exclusive and not (holder.free or over(holder)):
+        raise NotAllowed(f"the login {name} is with {holder_words(holder)}")
+    with held(stem, LOCK_PATIENCE_S, 0.0 if one.use.exclusive else LOCK_WAIT_S) as lease:
+        if lease is None and not one.use.exclusive:
+            raise NotAllowed(f"the login {name} is being renewed; try again")
+        now = files.read_bytes(located.path, MAX_LOGIN)
+        files.replace(located.path, before, mode=0o600)
+        if now is not None:
+            files.replace(logins.before_of(stem), now, mode=0o600)
+        rescue.drop(stem)
+    words = f"{located.path} is the one before; the one that was there is kept as {logins.before_of(stem)}"
+    return Receipt(action="credential_restore", words=words)
 
 
 def credentials(site: LocalSite, query: CredentialsQuery) -> CredentialsView:

@@ -117,7 +117,8 @@ def report(settings: Settings, root: Root, content: Content) -> DoctorReport:
     checks.append(Check(name="gpus", state="ok" if cards else "unknown", words=", ".join(cards) or "none found"))
     keys = sorted(name for name in settings.values if is_secret(name) and settings.values[name])
     set_from = ", ".join(f"{name} ({settings.origins[name]})" for name in keys)
-    checks.append(Check(name="keys", state="ok" if keys else "unknown", words=set_from or "none set"))
+    need = "" if keys else "put those that your agents need into .env; `ptb-tui credentials` lists them"
+    checks.append(Check(name="keys", state="ok" if keys else "unknown", words=set_from or "none set", remedy=need))
     checks += credentials.checks(content)
     checks += _content(content)
     return DoctorReport(checks=tuple(checks))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +21,6 @@ from ptb_tui.core.supply import (
     WorkQuery,
     WorkView,
 )
-from ptb_tui.run import place
 from ptb_tui.run import work as working
 from ptb_tui.supplies import claims, hub, hubapi, hubcache, imagebuild, recipes
 from ptb_tui.supplies import images as store
@@ -62,11 +60,7 @@ def work(site: LocalSite, query: WorkQuery) -> WorkView:
 
 def begin(site: LocalSite, kind: str, subject: str, request: Mapping[str, Any]) -> Receipt:
     """Begin work on the site; the receipt names it."""
-    package = Path(place.__file__).resolve().parents[1]
-    beside = package.parent / "ptb"
-    entry = beside if beside.is_file() else package / "__main__.py"
-    env = {"PTB_ENV_FILE": str(site.settings.env_file.absolute())} if site.settings.env_file else {}
-    command = (sys.executable, "-I", str(entry))
+    command, env = site.program()
     number, new = working.start(site.root, kind, subject, request, command, env)
     words = "began" if new else "is under way already"
     return Receipt(action=kind, words=f"{subject}: {words} (work {number})", work=number)

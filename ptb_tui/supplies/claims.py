@@ -1,7 +1,8 @@
 """One worker at a time on a thing in a folder that other machines may share: a claim is a file, created exclusively.
 
-A claim of a process of this boot that is gone is taken over; one of another machine is believed. Standard library
-alone.
+A claim of a process of this boot that is gone is taken over; one of another machine is believed. It is refused at once
+and leaves nothing in a folder that people look at; who has to wait, or to pass over a silent holder, takes a lease
+(`supplies.leases`). Standard library alone.
 """
 
 from __future__ import annotations
@@ -22,10 +23,11 @@ def holder(path: Path) -> str:
     raw = files.read_object(path)
     if raw is None:
         return "somebody" if path.exists() else ""
-    host, process = str(raw.get("host", "")), clock.process_from(raw.get("process"))
-    if host == socket.gethostname() and not clock.alive(process):
+    if clock.gone(raw):
         return ""
-    return f"process {process.pid if process else '?'} on {host or 'an unknown machine'}, since {raw.get('t', '?')}"
+    process = clock.process_from(raw.get("process"))
+    where = raw.get("host") or "an unknown machine"
+    return f"process {process.pid if process else '?'} on {where}, since {raw.get('t', '?')}"
 
 
 @contextlib.contextmanager

@@ -2,7 +2,8 @@
 
     <config>/credentials/<name>/<found>       0700/0600; obtained by `ptb-tui credentials login NAME`
     <content>/agents/<agent>/<found>          the original's place beside solve.sh; read where it is, never copied
-    <config>/credentials/.state/<key>.<n>     locks of a login, by the place of its file; <key>.refused, <key>.before
+    <config>/credentials/.state/<key>.<n>     locks of a login, by the place of its file; <key>.refused, <key>.before,
+                                              <key>.rescued
 
 The first that exists is used. A login belongs to one site: two machines that renew it on their own lose it. Standard
 library alone: the companion reads here too.
@@ -10,15 +11,17 @@ library alone: the companion reads here too.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ptb_tui.core import clock, files
+from ptb_tui.supplies import rescue
 from ptb_tui.supplies.logins import MAX_LOGIN, Login, mark, read_login
 
 if TYPE_CHECKING:
@@ -61,7 +64,16 @@ def locate(use: CredentialUse, config_home: Path, beside: Iterable[Path] = ()) -
 
 def read(path: Path) -> Login | None:
     """The login in a file; None when it cannot be read or holds no token."""
-    return read_login(files.read_bytes(path, MAX_LOGIN))
+    login = read_login(files.read_bytes(path, MAX_LOGIN))
+    with contextlib.suppress(OSError):
+        return replace(login, written=path.stat().st_mtime) if login is not None else None
+    return login
+
+
+def current(path: Path, stem: Path) -> Login | None:
+    """The login that the vendor knows: what a renewal could not put in its place goes before the file."""
+    login = read(path)
+    return rescue.rescued(stem, login) or login
 
 
 def state_stem(config_home: Path, path: Path) -> Path:
@@ -104,10 +116,11 @@ def standing(use: CredentialUse, config_home: Path, beside: Iterable[Path] = ())
     found = locate(use, config_home, beside)
     if found is None:
         return Standing("absent", f"there is no login {use.name} ({own_place(config_home, use)})")
-    login = read(found.path)
+    stem = state_stem(config_home, found.path)
+    login = current(found.path, stem)
     if login is None:
         return Standing("unreadable", f"{found.path} holds no login", found)
-    if use.kind == "rotating" and (why := refusal(state_stem(config_home, found.path), login)):
+    if use.kind == "rotating" and (why := refusal(stem, login)):
         return Standing("refused", f"the login {use.name} can no longer be renewed: {why}", found, login)
     if login.expired() and (use.kind == "static_token" or login.static):
         return Standing("expired", f"the login {use.name} ended {when(login.expires)}", found, login)
@@ -144,8 +157,14 @@ def keep(config_home: Path, place: Path, data: bytes) -> None:
         if os.stat(folder).st_uid == os.getuid():
             os.chmod(folder, 0o700)
     if (before := files.read_bytes(place, MAX_LOGIN)) is not None and before != data:
-        files.replace(stem.with_name(f"{stem.name}.before"), before, mode=0o600)
+        files.replace(before_of(stem), before, mode=0o600)
     files.replace(place, data, mode=0o600)
+    rescue.drop(stem)
+
+
+def before_of(stem: Path) -> Path:
+    """Where the file lies that was a login's before the last time it was replaced from outside a renewal."""
+    return stem.with_name(f"{stem.name}.before")
 
 
 def secrets_of(logins: Mapping[str, Login]) -> dict[str, str]:

@@ -36,10 +36,7 @@ class Held:
     @property
     def gone(self) -> bool:
         """Whether the holder is a process of this machine and no longer there; False when that cannot be told."""
-        process = clock.process_from(self.owner.get("process"))
-        if process is None or self.owner.get("host") != socket.gethostname():
-            return False
-        return not clock.alive(process)
+        return clock.gone(self.owner)
 
     @property
     def free(self) -> bool:

@@ -17,6 +17,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 MAX_LOGIN = 1 << 18  # bytes; the largest known file has 6 KB
+CLOCKS_S = 86400.0  # by which clocks may differ
+LONGEST_LIFE_S = 400 * 86400.0  # of an access token; the longest known is a year
 LEAST_TOKEN = 6  # characters; anything shorter is no secret
 PLACEHOLDER = "placeholder-"  # begins a refresh token that is none
 _DEPTH = 6
@@ -41,6 +43,7 @@ class Login:
     expires: float | None = None
     issued: float | None = None
     renewed: str = ""  # as the file says it
+    written: float | None = None  # when the file was, where it was read from one
 
     @property
     def static(self) -> bool:
@@ -198,12 +201,13 @@ def _put(value: Any, new: dict[str, str], at: str, depth: int = 0) -> Any:
     return done
 
 
-def why_not_newer(old: Login | None, new: Login | None) -> str:
+def why_not_newer(old: Login | None, new: Login | None, now: float | None = None) -> str:
     """Why the file that came back from a sandbox does not replace the one that went in; "" when it does.
 
     `same` when there is nothing to replace. The sandbox can write anything there: what counts is that it is a login,
-    names the same account, can still be renewed and was issued later.
+    names the same account, can still be renewed and was issued later, at a time that can be true.
     """
+    moment = time.time() if now is None else now
     if new is None:
         return "what came back is no login"
     if old is None:
@@ -214,14 +218,25 @@ def why_not_newer(old: Login | None, new: Login | None) -> str:
         return "what came back does not name the same account"
     if old.refresh and (not new.refresh or new.refresh.startswith(PLACEHOLDER)):
         return "what came back can no longer be renewed"
-    before, after = _age(old), _age(new)
-    if after is None or (before is not None and after <= before):
-        return "what came back is not newer"
-    if after > time.time() + 86400 and (new.issued or 0) > time.time() + 86400:
+    if _from_the_future(new, moment):
         return "what came back is from the future"
-    return ""
+    if _from_the_future(old, moment):
+        return ""  # whoever wrote that must not keep every true one out
+    for of in (_issued, lambda login: login.expires):  # like is compared with like
+        before, after = of(old), of(new)
+        if before is not None and after is not None:
+            return "" if after > before else "what came back is not newer"
+    return "" if _issued(new) is not None or new.expires is not None else "what came back is not newer"
 
 
-def _age(login: Login) -> float | None:
-    """When it was issued: by its token, by the file, or by when it ends."""
-    return next((at for at in (login.issued, _moment(login.renewed), login.expires) if at is not None), None)
+def _issued(login: Login) -> float | None:
+    """When it was issued: by its token, else by the file."""
+    return login.issued if login.issued is not None else _moment(login.renewed)
+
+
+def _from_the_future(login: Login, now: float) -> bool:
+    """Whether a login tells a time that cannot be true."""
+    told = [at for at in (login.issued, _moment(login.renewed)) if at is not None]
+    if any(at > now + CLOCKS_S for at in told):
+        return True
+    return not told and login.expires is not None and login.expires > now + LONGEST_LIFE_S

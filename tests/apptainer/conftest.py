@@ -10,8 +10,7 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,19 +20,11 @@ from ptb_tui.run import processes
 from ptb_tui.run.erasing import erase
 from ptb_tui.sandbox.apptainer import Apptainer
 from ptb_tui.sandbox.base import HOME, Command, Request, apply_limits
+from tests.polling import until as until
 
 REPOSITORY = Path(__file__).parents[2]
 IMAGE = Path(os.environ.get("PTB_TEST_IMAGE", "/opt/images/standard.sif"))
 PATH = "/usr/local/bin:/usr/bin:/bin"
-
-
-def until(condition: Callable[[], Any], what: str, seconds: float = 30.0) -> Any:
-    """Poll a condition with a bounded deadline; returns what it returned."""
-    limit = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < limit, f"not in {seconds:.0f} s: {what}"
-        time.sleep(0.02)
-    return found
 
 
 class Boxes:

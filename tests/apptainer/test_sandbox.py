@@ -97,6 +97,34 @@ print(json.dumps(seen))
 REPOSITORY_FILE = Path(__file__)
 
 
+def test_a_site_that_mounts_its_file_systems_into_containers(boxes: Boxes) -> None:
+    """`mount hostfs = yes`; only an installation without setuid takes another configuration from a user."""
+    settings = Path("/etc/apptainer/apptainer.conf")
+    if not settings.is_file():
+        pytest.skip(f"no {settings}")
+    conf = boxes.place / "open.conf"
+    conf.write_text(settings.read_text().replace("mount hostfs = no", "mount hostfs = yes"))
+    start = f'exec {boxes.sandbox.runtime} $conf "$@"\n'
+    keeps = boxes.place / "keeps"
+    keeps.write_text(f'#!/bin/sh\ncase "$*" in *--overlay*) conf="-c {conf}";; esac\n{start}')
+    drops = boxes.place / "drops"
+    drops.write_text(
+        f'#!/bin/sh\ncase "$*" in *--overlay*) conf="-c {conf}";; esac\nfor word; do shift\n'
+        f'case "$word" in --no-mount|hostfs) ;; *) set -- "$@" "$word";; esac; done\n{start}'
+    )
+    for stub in (keeps, drops):
+        stub.chmod(0o755)
+    works, words = Apptainer(IMAGE, executable=str(drops)).probe()
+    if works:
+        pytest.skip("this installation has no file systems to show")
+    assert "shows folders of this machine inside: " in words and "\n" not in words, words
+    boxes.sandbox = Apptainer(IMAGE, executable=str(keeps))
+    assert boxes.sandbox.probe()[0]
+    done = boxes.run("cat", "/proc/self/mountinfo")
+    points = [line.split()[4] for line in done.stdout.decode().splitlines()]
+    assert "/proc" in points and not {"/shared", "/opt/images", "/quota"} & set(points), points
+
+
 def test_a_neighbour_is_neither_seen_nor_hit(boxes: Boxes) -> None:
     neighbour = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", "evaluate.py"])
     try:

@@ -6,8 +6,7 @@ import json
 import os
 import signal
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ import pytest
 from ptb_tui.core.layout import Root
 from ptb_tui.run import work
 from tests.cli.drive import environment, finish, real
+from tests.polling import until
 from tests.supplies.fakehub import FakeHub, serving
 from tests.supplies.stub import stub
 
@@ -118,14 +118,8 @@ def test_leaving_a_build_does_not_end_it(env: dict[str, str], tmp_path: Path) ->
     )
     root = Root(tmp_path / "results")
 
-    def until(condition: Callable[[], bool]) -> None:
-        end = time.monotonic() + 200
-        while not condition():
-            assert time.monotonic() < end
-            time.sleep(0.05)
-
     try:
-        until(lambda: any("begins" in work.look(root, number).log for number in work.ids(root)))
+        until(lambda: any("begins" in work.look(root, number).log for number in work.ids(root)), "a build", 200)
         going.send_signal(signal.SIGINT)
         _, said = going.communicate(timeout=200)
         assert "building" in call(env, tmp_path, "container").stdout
@@ -135,7 +129,7 @@ def test_leaving_a_build_does_not_end_it(env: dict[str, str], tmp_path: Path) ->
         going.communicate()
     assert going.returncode == 130 and "goes on at the site" in said
     (number,) = work.ids(root)
-    until(lambda: work.look(root, number).state != "running")
+    until(lambda: work.look(root, number).state != "running", "the end of the build", 200)
     assert (tmp_path / "sifs" / "standard.sif").is_file()
 
 

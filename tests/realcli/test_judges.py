@@ -161,5 +161,5 @@ def test_what_a_judge_lacks_is_said_in_the_plan(place: Path) -> None:
     (bench.cwd / ".env").write_text("")
     plan = bench.json("--batch", bench.asked(*NAMES[:2]), "--dry-run", rc=None)[0]
     said = {f"{found['words']} – {found['remedy']}" for cell in plan["cells"] for found in cell["problems"]}
-    assert "codex 0.0.1 for the judges is not in the store – ptb-tui agents update codex --version 0.0.1" in said
+    assert "codex 0.0.1 for the judges is not in the store – ptb-tui agents update codex --version 0.0.1 --keep" in said
     assert any("for the judges, CODEX_API_KEY has no value" in words for words in said), said

@@ -104,8 +104,8 @@ def test_a_run_that_is_stopped_in_the_middle_of_a_tool(stage: Stage, cli: Cli) -
     assert shim is not None
 
     def asleep() -> bool:
-        lines = [Path(f"/proc/{pid}/cmdline") for pid in processes.descendants(shim.pid)]
-        return any(b"sleep\x00600" in line.read_bytes() for line in lines if line.exists())
+        lines = [files.read_bytes(Path(f"/proc/{pid}/cmdline")) for pid in processes.descendants(shim.pid)]
+        return any(b"sleep\x00600" in (line or b"") for line in lines)
 
     until(asleep, "the agent's command", 120.0)
     stage.run("cancel", str(stage.ids()[0]), "--yes")

@@ -11,7 +11,6 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,17 +19,10 @@ from typing import Any
 from ptb_tui.run.sources.login import free_port
 from ptb_tui.supplies.credentials import state_stem
 from ptb_tui.supplies.logins import placeholder, read_login
+from tests.polling import until as until
 
 REPOSITORY = Path(__file__).parents[2]
 ENTRY = str(REPOSITORY / "ptb_tui" / "__main__.py")
-
-
-def until(condition: Callable[[], Any], what: str = "it", seconds: float = 40.0) -> Any:
-    limit = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < limit, f"not in time: {what}"
-        time.sleep(0.02)
-    return found
 
 
 @dataclass

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import random
+import resource
 import subprocess
 import sys
 import threading
@@ -17,14 +19,16 @@ from typing import Any
 import pytest
 
 from ptb_tui.core.errors import ConfigError
-from ptb_tui.run.renewing import LEAST_AGE_S, broker_of, due
+from ptb_tui.run.broker import MOST_SECRETS, CredentialBroker
+from ptb_tui.run.renewing import LEAST_AGE_S, LONGEST_S, PATIENCE_S, Broker, broker_of, due
 from ptb_tui.sandbox.egress import Policy
 from ptb_tui.sandbox.gateway import Chain, Gateway
 from ptb_tui.sandbox.ledger import Ledger
-from ptb_tui.supplies.credentials import refusal, state_stem
+from ptb_tui.supplies import rescue
+from ptb_tui.supplies.credentials import current, read, refusal, state_stem
 from ptb_tui.supplies.leases import Lease
-from ptb_tui.supplies.logins import PLACEHOLDER, mark, read_login
-from tests.run.brokers import Companion, until
+from ptb_tui.supplies.logins import PLACEHOLDER, Login, mark, read_login
+from tests.run.brokers import ENTRY, Companion, until
 from tests.supplies.vendor import Vendor
 
 
@@ -252,6 +256,127 @@ def test_when_the_vendor_is_asked() -> None:
         assert not due(young, mark(young.access)) and due(young, mark(young.access), now + LEAST_AGE_S)
         assert due(ended, "another") and due(ended, mark(ended.access))
         assert due(opaque, mark("opaque-token")) and not due(opaque, "x")
+
+
+def renew_once(world: World, one: Companion, seen: str = "", **options: Any) -> subprocess.CompletedProcess[bytes]:
+    """The process that a companion starts, by itself."""
+    argv = [sys.executable, "-I", ENTRY, "renew-login", str(one.scratch), seen]
+    return subprocess.run(argv, check=False, capture_output=True, timeout=60, **options)
+
+
+def key_file(world: World, ending: str) -> Path:
+    stem = state_stem(world.config, world.login)
+    return stem.with_name(f"{stem.name}.{ending}")
+
+
+def beside(world: World) -> list[str]:
+    return sorted(path.name for path in world.login.parent.iterdir())
+
+
+def test_nobody_is_asked_while_there_is_no_room_for_the_answer(world: World) -> None:
+    world.sign_in(-5)
+    one = world.companion()
+    full = 32 << 10  # no file may be larger: as on a disk or a quota that is full
+    done = renew_once(world, one, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (full, full)))
+    assert done.returncode == 1 and b"has no room" in done.stderr and not world.vendor.requests
+    assert beside(world) == ["auth.json"]
+    assert renew_once(world, one).returncode == 0 and world.vendor.refreshes == 1
+    assert beside(world) == ["auth.json"]
+
+
+def test_an_answer_that_finds_no_place_is_kept_and_read_first(world: World) -> None:
+    world.sign_in(-5)
+    before = world.login.read_bytes()
+    world.vendor.hold = threading.Event()
+    one = world.companion()
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(renew_once, world, one)
+        assert world.vendor.asked.wait(30)
+        world.login.parent.rename(world.base / "moved")  # a folder of the same content is mounted over it, say
+        world.login.parent.mkdir()
+        world.login.write_bytes(before)
+        world.vendor.hold.set()
+        done = asked.result(60)
+    assert done.returncode == 0 and b"kept as" in done.stderr and world.login.read_bytes() == before
+    rescued = key_file(world, "rescued")
+    assert rescued.stat().st_mode & 0o777 == 0o600 and world.vendor.good in rescued.read_text()
+    given = current(world.login, state_stem(world.config, world.login))
+    assert given is not None and given.refresh == world.vendor.good and not given.expired()
+    assert one.renew()[0] == 200 and one.access == given.access, "it is handed out"
+    assert renew_once(world, one).returncode == 0 and world.vendor.refreshes == 1
+    now = read_login(world.login.read_bytes())
+    assert now is not None and now.refresh == world.vendor.good and not rescued.exists()
+
+
+def test_what_was_kept_for_another_login_is_not_read(world: World) -> None:
+    world.sign_in(-5)
+    old = read_login(world.login.read_bytes())
+    assert old is not None
+    rescue.keep(state_stem(world.config, world.login), old, world.vendor.login(3600))
+    world.sign_in(3600)
+    now = current(world.login, state_stem(world.config, world.login))
+    assert now is not None and now.refresh == world.vendor.good
+
+
+@pytest.mark.parametrize("status", [400, 401, 403])
+@pytest.mark.parametrize(
+    "said", [{"error": "access_denied"}, {"error": {"code": "blocked_by_policy"}}, {}, "<html>sign in to the network"]
+)
+def test_only_a_known_word_of_the_vendor_ends_a_login(world: World, status: int, said: Any) -> None:
+    world.sign_in(-5)
+    world.vendor.answer = (status, said)
+    one = world.companion()
+    assert renew_once(world, one).returncode == 1 and len(world.vendor.requests) == 1
+    assert not key_file(world, "refused").exists()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [{"error": "invalid_grant"}, {"error": {"code": "refresh_token_invalidated"}}, {"code": "refresh_token_reused"}],
+)
+def test_a_known_word_ends_it(world: World, said: Any) -> None:
+    world.sign_in(-5)
+    world.vendor.answer = (400, said)
+    assert renew_once(world, world.companion()).returncode == 3 and key_file(world, "refused").exists()
+
+
+def test_a_token_that_tells_nothing_is_as_old_as_its_file(world: World) -> None:
+    world.login.write_text(json.dumps({"access_token": "opaque-token", "refresh_token": "opaque-refresh"}))
+    found = read(world.login)
+    assert found is not None and found.issued is None
+    now = time.time()
+    assert not due(found, mark(found.access), now) and due(found, mark(found.access), now + LEAST_AGE_S + 60)
+    os.utime(world.login, (now + 1e8, now + 1e8))
+    later = read(world.login)
+    assert later is not None and due(later, "", now), "a wrong date of a file is no way to keep it for ever"
+
+
+def test_what_is_to_be_redacted_does_not_grow_without_end(world: World) -> None:
+    world.sign_in(3600)
+    (world.base / "s").mkdir()
+    dump = {"v": 1, "secrets": {"codex-1-access": "the-first-of-all"}}
+    (world.base / "s" / "secrets.json").write_text(json.dumps(dump))
+    broker = CredentialBroker(broker_settings(world), world.base / "s", [])
+    tokens = [f"access-token-{n}" for n in range(MOST_SECRETS + 20)]
+    for token in tokens:
+        broker._note(Login(b"", token))
+    kept = json.loads((world.base / "s" / "secrets.json").read_text())["secrets"]
+    assert len(kept) == MOST_SECRETS and list(kept.values()) == ["the-first-of-all", *tokens[1 - MOST_SECRETS :]]
+
+
+def broker_settings(world: World) -> Broker:
+    stem = state_stem(world.config, world.login)
+    return Broker(world.login, stem, world.vendor.url, "app", "/" + "s" * 30, 1, False)
+
+
+def test_a_torn_lock_is_not_waited_for_for_ever(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = CredentialBroker(broker_settings(world), world.base, [])
+    assert not broker._others()
+    key_file(world, "000004").parent.mkdir(parents=True)
+    key_file(world, "000004").write_text("")
+    assert broker._others()
+    monkeypatch.setattr("ptb_tui.run.broker.HOLDER_S", 0.0)
+    assert not broker._others() and LONGEST_S > PATIENCE_S, "then a renewal waits and passes it over"
 
 
 GOOD = {"login": "/l", "state": "/s", "token_url": "u", "client_id": "c", "secret": "/" + "s" * 30, "port": 5}

@@ -25,11 +25,14 @@ def test_a_cli_from_the_store_is_told_by_the_host_whatever_the_agent_left() -> N
         )
 
 
-def test_what_solve_sh_wrote_stands_otherwise() -> None:
+def test_what_solve_sh_wrote_stands_otherwise_and_says_whose_it_is() -> None:
     assert version_file({"from": "at-start"}, b"binary: codex\nupdate: success\n", NOW) == (
-        b"binary: codex\nupdate: success\n"
+        b"binary: codex\nupdate: success\nrecorded_by: agent\n"
     )
-    assert version_file({"from": "unpinned"}, b"version: \x1b]0;x\x07 1\xff\n", NOW) == "version:  1\ufffd\n".encode()
+    odd = b"recorded_by: harness\nversion: \x1b]0;x\x07 1\xff"
+    written = "recorded_by: harness\nversion:  1\ufffd\nrecorded_by: agent\n"
+    assert version_file({"from": "unpinned"}, odd, NOW) == written.encode(), "the last line is ours"
+    assert version_file({}, b"", NOW) == b"recorded_by: agent\n"
 
 
 def test_a_run_whose_agent_left_nothing_has_its_six_lines_too() -> None:

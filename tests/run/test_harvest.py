@@ -67,7 +67,7 @@ def test_a_usual_run(run_dir: Path, home: Path) -> None:
     assert manifest["digest"] == report.model_digest and manifest["left_out"] == []
     assert tree(run_dir / "task") == ["train.py"]
     assert (run_dir / "time_taken.txt").read_text() == "01:02:03\n"
-    assert (run_dir / "cli_version.txt").read_text() == "cli: 1\n"
+    assert (run_dir / "cli_version.txt").read_text() == "cli: 1\nrecorded_by: agent\n"
     log = (run_dir / "output.log").read_text()
     assert "exit_code: 0\nstatus: exited normally\nfinal_model_files: 4\n" in log
     assert not [name for name in os.listdir(run_dir) if name.startswith(".") and name != ".ptb"]

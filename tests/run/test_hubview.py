@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -169,6 +170,31 @@ def test_links_out_of_the_cache_are_left_out_and_told(tmp_path: Path) -> None:
     view = lay_out(cache, tmp_path / "view")
     assert len(view.left_out) == 3 and "3 entries of the hub's cache lead out of it" in view.notes[0]
     assert not os.path.lexists(tmp_path / "view" / "hub" / "models--org--linked")
+
+
+def test_a_file_in_motion_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder is listed, then `data cache` takes its files and folders away."""
+    cache = host_cache(tmp_path / "hf")
+    top = cache / "hub" / FOLDER
+    (top / "refs" / "moving").write_text(COMMIT)
+    (top / "moving").symlink_to("refs/main")
+    (top / "zz-moving").mkdir()
+    scan = os.scandir
+
+    def taken(path: str) -> object:
+        with scan(path) as found:
+            entries = list(found)
+        for entry in entries:
+            if "moving" in entry.name:
+                os.rmdir(entry.path) if entry.is_dir(follow_symlinks=False) else os.unlink(entry.path)
+        return contextlib.nullcontext(entries)
+
+    monkeypatch.setattr("ptb_tui.run.hubview.os.scandir", taken)
+    view = lay_out(cache, tmp_path / "view")
+    monkeypatch.undo()
+    shown = state(tmp_path / "view")
+    assert f"hub/{FOLDER}/refs/main" in shown and not [name for name in shown if "moving" in name]
+    assert view.left_out == [] and view.files == len(shown)
 
 
 def test_a_cache_that_is_a_link_itself_or_is_not_there(tmp_path: Path) -> None:

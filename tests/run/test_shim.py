@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -17,15 +18,12 @@ import pytest
 
 from ptb_tui.core import clock
 from ptb_tui.run import processes
+from ptb_tui.run.outcomes import agent_outcome
+from ptb_tui.sandbox.base import Request
+from ptb_tui.sandbox.bubblewrap import Bubblewrap
+from tests.polling import until
 
 Start = Callable[..., "subprocess.Popen[bytes]"]
-
-
-def until(condition: Callable[[], object], seconds: float = 20.0) -> None:
-    limit = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < limit, "condition not met in time"
-        time.sleep(0.02)
 
 
 @pytest.fixture
@@ -73,6 +71,18 @@ def test_a_command_that_cannot_start_is_recorded(start: Start, tmp_path: Path) -
     assert record["rc"] is None and "/nonexistent/agent" in record["problem"]
 
 
+def test_a_port_that_somebody_has_ends_the_step_at_its_start(start: Start, tmp_path: Path) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        start(f"touch {tmp_path}/ran", listen=port, companion=["false"]).wait(30)
+    record = exit_record(tmp_path)
+    assert f"port {port} of 127.0.0.1" in record["problem"] and record["rc"] is None
+    assert not (tmp_path / "ran").exists() and f"port {port}".encode() in raw(tmp_path)
+    assert agent_outcome(record, "")[:2] == ("failed", "sandbox")
+
+
 def test_the_agent_cannot_touch_its_recorded_output(start: Start, tmp_path: Path) -> None:
     script = (
         "echo first; "
@@ -93,8 +103,11 @@ def test_daemons_die_with_the_command(start: Start, tmp_path: Path) -> None:
     assert clock.identify(int(marker.read_text())) is None
 
 
-def test_a_renewal_of_a_login_outlives_the_command(start: Start, tmp_path: Path) -> None:
-    scratch, done = tmp_path / "scratch", tmp_path / "go"
+@pytest.mark.parametrize("whose", [".", "try-2"])
+def test_a_renewal_of_a_login_outlives_the_command(start: Start, tmp_path: Path, whose: str) -> None:
+    """That of an agent's companion, and that of a companion of a judge's session."""
+    scratch, done = tmp_path / "scratch" / whose, tmp_path / "go"
+    scratch.mkdir(exist_ok=True)
     renewal = (
         "import json,os,time;from pathlib import Path;from ptb_tui.core import clock;"
         f"Path({str(scratch / 'renewing.json')!r}).write_text(json.dumps(clock.this_process().to_json()));"
@@ -172,8 +185,33 @@ def test_a_sandbox_that_never_stood_is_told_from_a_command_that_failed(start: St
     start("echo 'FATAL: no mount' >&2; exit 255", began=str(began)).wait(30)
     record = exit_record(tmp_path)
     assert record["problem"] == "the sandbox did not start: FATAL: no mount" and record["rc"] == 255
-    start(f"printf . >>{began}; exit 255", began=str(began)).wait(30)
+    start(f"true >{began}; exit 255", began=str(began)).wait(30)
     assert exit_record(tmp_path)["problem"] == ""
+
+
+@pytest.mark.parametrize("said", ['{"type": "system"}', "WARNING: odd\n" + "x" * 20000])
+def test_whoever_said_more_than_a_runtime_says_did_begin(start: Start, tmp_path: Path, said: str) -> None:
+    began = tmp_path / "began"
+    began.touch()
+    start(f"echo {shlex.quote(said)}; exit 1", began=str(began)).wait(30)
+    assert exit_record(tmp_path)["problem"] == ""
+
+
+def test_a_bubblewrap_that_cannot_make_its_view_is_told_from_an_agent(start: Start, tmp_path: Path) -> None:
+    sandbox = Bubblewrap()
+    if not sandbox.probe()[0]:
+        pytest.skip("no bubblewrap")
+    (tmp_path / "home" / "task").mkdir(parents=True)
+    for source in ("/nonexistent", "/usr"):
+        asked = Request(("sh", "-c", "exit 3"), tmp_path / "home", "task", scratch=tmp_path / "box")
+        command = sandbox.command(asked)
+        argv = [*command.argv[:1], "--ro-bind", source, "/seen", *command.argv[1:]]
+        start("", argv=argv, cwd="/", limits=command.limits, began=str(command.began)).wait(30)
+        record = exit_record(tmp_path)
+        if source == "/usr":
+            assert (record["rc"], record["problem"]) == (3, ""), record
+        else:
+            assert record["problem"].startswith("the sandbox did not start: bwrap: "), record
 
 
 def test_a_command_that_closes_its_output_keeps_nobody_busy(start: Start, tmp_path: Path) -> None:

@@ -210,6 +210,45 @@ def test_a_lock_of_a_run_that_is_gone_is_free(tmp_path: Path) -> None:
     assert not returning.over(Lease(tmp_path / "y").look())
 
 
+def said_elsewhere(stem: Path, **more: Any) -> None:
+    """A lock as another machine wrote it, which shares our home."""
+    held = Lease(stem).look()
+    said = {**json.loads(stem.with_name(f"{stem.name}.{held.number:06d}").read_text()), "host": "elsewhere", **more}
+    stem.with_name(f"{stem.name}.{held.number:06d}").write_text(json.dumps(said))
+
+
+def test_a_root_of_the_same_path_on_another_machine_says_nothing(tmp_path: Path) -> None:
+    """A home that machines share, results that lie on a disk of each: 7 there is not 7 here."""
+    root, stem = Root(tmp_path / "results"), tmp_path / "locks" / "x"
+    spec = root.queued(7).spec
+    spec.parent.mkdir(parents=True)
+    spec.write_text(json.dumps({"created": "2026-01-01T10:00:00Z", "method": "m", "run": "r_7"}))
+    mine = returning.owner(root, 7)
+    assert Lease(stem).take(mine, 60) and returning.is_mine(Lease(stem).look(), root, 7)
+    said_elsewhere(stem)
+    assert returning.is_mine(Lease(stem).look(), root, 7), "results that machines share: it is the same run"
+    said_elsewhere(stem, created="2026-01-01T09:59:59Z")
+    assert not returning.is_mine(Lease(stem).look(), root, 7) and not returning.over(Lease(stem).look())
+    spec.unlink()
+    assert not returning.over(Lease(stem).look()), "no such run here, which says nothing of one there"
+    assert not returning.free_for(stem, root, 7)
+    ended = root.path / "m" / "r_7" / ".ptb" / "spec.json"
+    ended.parent.mkdir(parents=True)
+    ended.write_text(json.dumps({"created": "2026-01-01T10:00:00Z"}))
+    said_elsewhere(stem, created="2026-01-01T10:00:00Z")
+    assert returning.over(Lease(stem).look()), "a root that machines share: the run has ended"
+
+
+def test_a_note_of_another_version_fails_no_harvest(tmp_path: Path) -> None:
+    (tmp_path / "login.json").write_text('{"v": 2, "name": "grok"}')
+    facts = returning.take_back(tmp_path)
+    assert "another version" in facts["credential_not_returned"]
+    (tmp_path / "login.json").write_text(
+        '{"v": 2, "login": "/l", "state": "s", "name": "n", "file": "f", "root": "/r", "run": []}'
+    )
+    assert "another version" in returning.take_back(tmp_path)["credential_not_returned"]
+
+
 def test_a_login_beside_the_script_is_named_in_the_spec(site: Site) -> None:
     agent = load_agent(CONTENT, "cursor_cli")
     file = site.base / "beside" / "cursor_auth.json"

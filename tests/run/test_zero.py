@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
 from collections.abc import Iterator
@@ -74,3 +75,24 @@ def test_the_end_counts_from_it(start: Start, tmp_path: Path) -> None:
     assert shim.wait(60) == 0
     record = exit_record(tmp_path)
     assert record["stopped"] == "deadline" and record["elapsed_s"] >= 3, "two before the agent, one of its own"
+    assert 2 <= record["zero_s"] <= record["elapsed_s"] - 1
+
+
+def test_a_sandbox_may_take_its_time_to_stand(start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    began = tmp_path / "began"
+    began.touch()
+    script = f"sleep 2; true >{began}; sleep 60"
+    assert start(script, deadline_s=1, began=str(began)).wait(60) == 0
+    record = exit_record(tmp_path)
+    assert record["stopped"] == "deadline" and record["elapsed_s"] >= 3 and record["zero_s"] >= 2
+
+    monkeypatch.setattr("ptb_tui.run.zero.APPEARS_S", 0.0)
+    zero = Zero("agent_start.sh", clock.monotonic() - 1000, began)
+    assert zero.look([]) is None and not zero.known and not zero.has_begun(), "an image is being unpacked"
+    os.chmod(began, 0o644)
+    before, moment = clock.monotonic(), None
+    while not zero.known:
+        moment = zero.look([])
+    assert zero.has_begun() and moment is not None and moment >= before, "the starter was too quick to be seen"
+    late = Zero("", clock.monotonic() - 4000, began)
+    assert late.look([]) is None and late.known and not late.has_begun()

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from ptb_tui.core.errors import StepError
 from ptb_tui.sandbox import apptainer, devices, runtime
 from ptb_tui.sandbox.apptainer import Apptainer
-from ptb_tui.sandbox.base import Bind, Command, Request, passed
+from ptb_tui.sandbox.base import BEGAN, Bind, Command, Request, began_file, passed, stamp
 
 HELP = "\n".join(f"      {flag} string   words" for flag in (*runtime._NEEDED, "--no-eval"))
 Stub = Callable[..., Path]
@@ -74,8 +74,9 @@ def test_the_command(stub: Stub, tmp_path: Path) -> None:
     asked = request(tmp_path, binds=(Bind(model, "/opt/ptb/base_model"),), env={"PATH": "/usr/bin", "KEY": "s3cret"})
     command = box.command(asked)
     words = list(command.argv)
-    assert words[1:11] == [
-        *("-q", "exec", "--cleanenv", "--no-eval", "--contain", "--pid", "--ipc", "--net", "--network", "none")
+    assert words[1:13] == [
+        *("-q", "exec", "--cleanenv", "--no-eval", "--contain", "--no-mount", "hostfs", "--pid", "--ipc"),
+        *("--net", "--network", "none"),
     ]
     assert words[words.index("--home") + 1] == f"{tmp_path}/home:/home/ben"
     assert words[words.index("--pwd") + 1] == "/home/ben/task"
@@ -195,6 +196,41 @@ def test_an_image_is_started_once(stub: Stub, tmp_path: Path) -> None:
         box.command(request(tmp_path))
     assert (tmp_path / "bin" / "starts").read_text().count("exec --cleanenv") == 1
     assert not list(tmp_path.glob("ptb-image-*"))
+
+
+MOUNTS = """\
+198 90 0:42 / / rw - fuse.fuse-overlayfs fuse-overlayfs rw
+207 198 0:40 /dev /dev rw,relatime master:30 - tmpfs tmpfs rw
+211 207 0:81 /null /dev/null rw,relatime master:9 - tmpfs dev rw
+217 198 0:77 /usr/share/zoneinfo/Etc/UTC /etc/localtime rw master:2 - overlay root rw
+218 198 0:45 / /proc rw - proc proc rw
+219 198 0:80 / /sys rw master:8 - sysfs sysfs rw
+220 198 0:40 /home/alice /home/alice rw master:30 - tmpfs tmpfs rw
+221 198 0:40 /tmp /tmp rw master:30 - tmpfs tmpfs rw
+225 198 0:40 /etc/group /etc/group rw master:30 - tmpfs tmpfs rw
+226 198 8:1 /usr/bin/nvidia-smi /usr/bin/nvidia-smi rw - ext4 /dev/sda1 rw
+227 198 8:1 /usr/lib/libcuda.so.1 /.singularity.d/libs/libcuda.so.1 rw - ext4 /dev/sda1 rw
+"""
+HOST = "228 198 0:51 / /shared rw master:14 - nfs4 server:/shared rw\n229 198 8:2 / /home rw - ext4 /dev/sda2 rw\n"
+
+
+def test_folders_of_the_host_inside_are_refused_in_one_line(stub: Stub, tmp_path: Path) -> None:
+    def start(mounts: str) -> str:
+        return f"{START}; cat <<'END'\n{mounts}END\n"
+
+    assert sandbox(tmp_path, stub(start=start(MOUNTS))).probe()[0]
+    path = stub("other", start=start(MOUNTS + HOST))
+    works, words = sandbox(tmp_path, path).probe()
+    assert not works and "\n" not in words and "shows folders of this machine inside: /home, /shared" in words
+
+
+def test_the_beginning_is_told_on_a_disk_without_room(tmp_path: Path) -> None:
+    """A write of one byte fails here as it does on a full disk."""
+    began = began_file(tmp_path / "scratch")
+    before = stamp(began)
+    script = "ulimit -f 0; trap '' XFSZ; " + apptainer._script({}, True, False).replace(BEGAN, str(began))
+    subprocess.run(["/bin/sh", "-c", script, "ptb", "true"], check=True, env={"PATH": "/usr/bin:/bin"})
+    assert stamp(began) > before and began.read_bytes() == b""
 
 
 def test_without_squashfuse_the_folder_beside_it_is_used(stub: Stub, tmp_path: Path) -> None:

@@ -13,9 +13,8 @@ import subprocess
 import sys
 import tarfile
 import threading
-import time
 import urllib.parse
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,7 @@ from ptb_tui.sandbox.bubblewrap import Bubblewrap
 from ptb_tui.supplies import getting, trees
 from ptb_tui.supplies.clis import Cli
 from ptb_tui.supplies.store import Installed, Store
+from tests.polling import until
 from tests.supplies.npmlike import NODE, Npm
 
 REPOSITORY = Path(__file__).parents[2]
@@ -56,8 +56,8 @@ def store(tmp_path: Path) -> Iterator[Store]:
     trees.remove(tmp_path / "clis")  # nothing of it can be written
 
 
-def get(store: Store, version: str = "", cli: Cli = CODEX, name: str = "codex") -> Installed:
-    return getting.update(store, name, cli, NODE, version, lambda words: None)
+def get(store: Store, version: str = "", cli: Cli = CODEX, name: str = "codex", *, keep: bool = False) -> Installed:
+    return getting.update(store, name, cli, NODE, version, lambda words: None, keep=keep)
 
 
 def begin(store: Store, version: str = "") -> subprocess.Popen[str]:
@@ -70,14 +70,6 @@ def starts(store: Store, version: Installed, *words: str) -> str:
     program = store.tree(version) / "bin" / "codex"
     env = {"PATH": "/usr/bin:/bin"}
     return subprocess.run([program, *words], env=env, capture_output=True, text=True, check=True).stdout.strip()
-
-
-def until(condition: Callable[[], Any], seconds: float = 30.0) -> Any:
-    limit = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < limit
-        time.sleep(0.02)
-    return found
 
 
 def test_a_cli_and_its_node_come_as_one_tree_that_starts_by_itself(npm: Npm, store: Store) -> None:
@@ -106,6 +98,16 @@ def test_what_is_there_is_not_fetched_again(npm: Npm, store: Store) -> None:
     assert len(npm.calls("install")) == before
     assert len(npm.calls("view @openai/codex")) == 2, "a version that is named needs no question either"
     assert store.roll_back("codex") == two
+
+
+def test_a_version_can_be_got_without_becoming_current(npm: Npm, store: Store) -> None:
+    npm.cli("0.9.0")
+    old = get(store, "0.9.0", keep=True)
+    assert store.find("codex", "0.9.0") == old and store.current("codex") is None, "nothing was current before"
+    npm.cli("1.0.0")
+    one = get(store)
+    assert get(store, "0.9.0", keep=True) == old and store.current("codex") == one
+    assert store.pin("agent", "codexlow", "codex", "0.9.0") == old
 
 
 @pytest.mark.parametrize(

@@ -123,3 +123,32 @@ def test_what_comes_back_must_be_newer_and_of_the_same_account() -> None:
     nobody = read_login(json.dumps({"access_token": "a" * 20, "refresh_token": "r" * 20}).encode())
     other = read_login(json.dumps({"access_token": "b" * 20, "refresh_token": "s" * 20}).encode())
     assert "account" in why_not_newer(nobody, other)
+
+
+def moved(account: str = "acc", **times: object) -> Login:
+    """A login whose tokens tell nothing, with what its file says."""
+    data = {"access_token": "a" * 40, "refresh_token": f"refresh-{times}", "account_id": account, **times}
+    found = read_login(json.dumps(data).encode())
+    assert found is not None
+    return found
+
+
+def test_nobody_can_keep_later_logins_out_with_a_time_that_is_not_true() -> None:
+    day = 86400
+    at = [time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(NOW + shift)) for shift in (-day, 0, 2 * day)]
+    old, new = moved(last_refresh=at[0]), moved(last_refresh=at[1])
+    assert why_not_newer(old, new, NOW) == "" and "not newer" in why_not_newer(new, old, NOW)
+    for lie in ({"last_refresh": "2999-01-01T00:00:00Z"}, {"last_refresh": at[2]}, {"expires_at": NOW + 900 * day}):
+        assert "future" in why_not_newer(old, moved(**lie), NOW), lie
+        assert why_not_newer(moved(**lie), new, NOW) == "", "one that was put there before keeps nobody out"
+    access = jwt(iat=int(NOW), exp=int(NOW + 3600))
+    liar = read_login(json.dumps(codex_login(access, "r" * 20) | {"last_refresh": "2999-01-01"}).encode())
+    assert "future" in why_not_newer(login(), liar, NOW), "a true token beside it is no excuse"
+
+
+def test_like_is_compared_with_like() -> None:
+    assert why_not_newer(moved(expires_at=NOW + 5000), moved(expires_at=NOW + 9000), NOW) == ""
+    assert "not newer" in why_not_newer(moved(expires_at=NOW + 9000), moved(expires_at=NOW + 5000), NOW)
+    issued, lasts = moved(last_refresh="2026-01-01T00:00:00Z"), moved(expires_at=NOW + 30 * 86400)
+    assert why_not_newer(lasts, issued, NOW) == "", "when one ends is not when another began"
+    assert "not newer" in why_not_newer(issued, moved(), NOW)

@@ -248,5 +248,5 @@ def _take(use: CredentialUse, located: Located, login: Login, place: Place) -> L
             raise StepError(words, cause="credential", hint="one run at a time may use it")
         time.sleep(LOOK_S)
     now = credentials.read(located.path) or login  # the run before may just have brought back another
-    returning.note(place.ready.scratch, use, located, now, place.root, place.spec.id, lease.stem)
+    returning.note(place.ready.scratch, use, located, place.root, place.spec.id, lease.stem)
     return now

@@ -14,6 +14,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ptb_tui.content.agents import load_agent
@@ -228,7 +229,7 @@ def prepare(run: RunFiles, scratch: Path, gpus: tuple[str, ...]) -> None:
     files.replace(root.own("nodes") / f"{socket.gethostname()}.json", files.dump(host))
     bundle = _stage(scratch)
     populate(plan, ready.home)
-    given, facts = gather(plan, ready)
+    given, facts = gather(replace(plan, content=Content.of((bundle,))), ready)  # what is bound is the node's own copy
     _reserve(run, base_model_folder(content, spec.base_model))
     launch = _launch(plan, ready, given, bundle, gpus)
     image = spec.images.get("agent", "") if ready.sandbox.name in OVER_IMAGES else ""

@@ -16,6 +16,7 @@ import stat
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,9 @@ from ptb_tui.sandbox.base import Bind, Request, Sandbox, apply_limits
 TERM_GRACE_S = 30.0
 KILL_GRACE_S = 10.0
 _LOG_BYTES = 256 << 20  # of inspect's own logs that are kept for one seed
+_LOGS = 1000
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _SCRIPT = "evaluate_final_eval.py"
 
 
@@ -207,7 +211,7 @@ class Attempts:
             if metrics is None:
                 problem = "it ended well but left no readable metrics"
             elif not (problem := problem_of(metrics)):
-                keep_inspect_logs(work / "logs", self.out_dir / "inspect_logs" / f"seed{seed}")
+                keep_inspect_logs(place / "home", self.out_dir / "inspect_logs" / f"seed{seed}")
                 files.replace(self.out_dir / f"metrics_seed{seed}.json", files.dump(metrics))
                 return AttemptResult(metrics, seconds)
             return AttemptResult(None, seconds, "eval_failed", problem, f"metrics {problem}")
@@ -216,20 +220,30 @@ class Attempts:
         return AttemptResult(None, seconds, words.cause, words.line, words.key)
 
 
-def keep_inspect_logs(source: Path, target: Path) -> None:
-    """Keep inspect's own logs of a measured seed, regular files only and bounded in size."""
+def keep_inspect_logs(home: Path, target: Path) -> None:
+    """Keep inspect's own logs of a measured seed, `task/logs` of the home: regular files only, bounded in size and
+    number. What runs in an attempt may have put links in the place of both folders.
+    """
     room = _LOG_BYTES
-    try:
-        names = sorted(os.listdir(source))
-    except OSError:
-        return
-    for name in names:
+    with contextlib.ExitStack() as stack:
+        folder = -1
         try:
-            info = os.lstat(source / name)
-            if not stat.S_ISREG(info.st_mode) or info.st_size > room:
-                continue
-            target.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source / name, target / name, follow_symlinks=False)
-            room -= info.st_size
-        except OSError as error:
-            print(f"an inspect log was not kept: {error.strerror}", flush=True)
+            for part in (home, "task", "logs"):
+                folder = os.open(part, _FOLDER, dir_fd=None if folder < 0 else folder)
+                stack.callback(os.close, folder)
+            with os.scandir(folder) as found:
+                names = sorted(entry.name for entry in islice(found, _LOGS))
+        except OSError:
+            return
+        for name in names:
+            try:
+                with open(os.open(name, _FILE, dir_fd=folder), "rb") as log:
+                    info = os.fstat(log.fileno())
+                    if not stat.S_ISREG(info.st_mode) or info.st_size > room:
+                        continue
+                    target.mkdir(parents=True, exist_ok=True)
+                    with open(target / name, "wb") as out:
+                        shutil.copyfileobj(log, out)
+                    room -= info.st_size
+            except OSError as error:
+                print(f"an inspect log was not kept: {error.strerror}", flush=True)

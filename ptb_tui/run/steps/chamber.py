@@ -12,14 +12,12 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import ptb_tui
 from ptb_tui.core import clock, files
 from ptb_tui.core.errors import StepError
 from ptb_tui.core.layout import Root
@@ -32,88 +30,14 @@ from ptb_tui.run.erasing import erase
 from ptb_tui.run.sources import Provision, Ready
 from ptb_tui.run.sources.cli import TARGET
 from ptb_tui.run.sources.login import judge_login
+from ptb_tui.run.steps.attendant import Companion, renewals
 from ptb_tui.sandbox import base
 from ptb_tui.sandbox.base import Bind, Command, Request, Sandbox
 
 TICK_S = 0.25
-GATEWAY_S = 30.0  # until the companion's socket is there
 TERM_GRACE_S = 5.0
 KILL_GRACE_S = 10.0
-RENEWAL_S = 60.0  # for a renewal that was begun: a refresh token can be used once
 _LEDGER = 8 << 20
-
-
-class Companion:
-    """The companion of one session; started again when it dies."""
-
-    def __init__(self, place: Path) -> None:
-        self._place = place
-        self._due, self._wait = 0.0, 0.2
-        self._child: subprocess.Popen[bytes] | None = None
-        self.tend()
-
-    @property
-    def pids(self) -> tuple[int, ...]:
-        """Its process, when it lives."""
-        return (self._child.pid,) if self._child is not None else ()
-
-    def tend(self) -> None:
-        """Start it when it is not there, with pauses that grow."""
-        if self._child is not None and self._child.poll() is not None:
-            self._child, self._due = None, clock.monotonic() + self._wait
-            self._wait = min(5.0, 2 * self._wait)
-        if self._child is not None or clock.monotonic() < self._due:
-            return
-        program = str(Path(ptb_tui.__file__).with_name("__main__.py"))
-        # Without the mark of the step: a renewal that it began is not to be ended with the step.
-        env = {key: value for key, value in os.environ.items() if key != "PTB_STEP"}
-        with open(self._place / "companion.log", "ab") as log:
-            self._child = subprocess.Popen(
-                [sys.executable, "-I", program, "companion", str(self._place)],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                cwd="/",
-                env=env,
-                start_new_session=True,
-            )
-
-    def ready(self, socket: Path) -> None:
-        """Wait for its socket. StepError when it does not come."""
-        limit = clock.monotonic() + GATEWAY_S
-        while not socket.exists():
-            if clock.monotonic() > limit:
-                said = (files.read_bytes(self._place / "companion.log", 1 << 16) or b"")[-300:]
-                words = said.decode("utf-8", "replace").strip() or "it says nothing"
-                raise StepError(f"the gateway of the judge did not start: {words}", cause="sandbox")
-            self.tend()
-            time.sleep(0.05)
-
-    def end(self) -> None:
-        """End it, and wait for a renewal that it began."""
-        if self._child is not None:
-            self._child.terminate()
-            try:
-                self._child.wait(KILL_GRACE_S)
-            except subprocess.TimeoutExpired:
-                self._child.kill()
-                self._child.wait()
-            self._child = None
-        limit = clock.monotonic() + RENEWAL_S
-        while clock.monotonic() < limit and renewals(self._place):
-            time.sleep(0.05)
-
-
-def renewals(place: Path) -> list[int]:
-    """Renewals of the login that a companion of this session began."""
-    return [pid for pid in processes.descendants(os.getpid()) if _is_renewal(pid, place)]
-
-
-def _is_renewal(pid: int, place: Path) -> bool:
-    with contextlib.suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as file:
-        words = file.read(1 << 16).split(b"\0")
-        return b"renew-login" in words and os.fsencode(place) in words
-    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,8 +200,7 @@ def secrets_of(place: Path) -> dict[str, str]:
 
 def tree(companion: Companion, place: Path) -> list[int]:
     """Everything of the session: below us, without the companion and what it began."""
-    below = processes.descendants(os.getpid(), spare=companion.pids)
-    return [pid for pid in below if not _is_renewal(pid, place)]
+    return processes.descendants(os.getpid(), spare=(*companion.pids, *renewals(place)))
 
 
 def kill_rest(companion: Companion, place: Path) -> None:

@@ -125,6 +125,9 @@ def test_a_pin_holds_for_an_agent_until_it_is_cleared(lab: Place) -> None:
     lab.run("agents", "update", "codex")
     lab.npm.cli("2.0.0")
     lab.run("agents", "update", "codex")
+    lab.npm.cli("0.9.0")
+    kept = lab.run("agents", "update", "codex", "--version", "0.9.0", "--keep")
+    assert "codex 0.9.0 is in the store" in kept and "2.0.0 is current" in kept
     assert "agent teller: the next runs get codex 1.0.0" in lab.run("agents", "pin", "teller", "1.0.0")
     lab.run("--batch", lab.teller(), "--yes")
     assert "says codex-cli 1.0.0" in lab.trace()
@@ -147,7 +150,7 @@ def test_at_the_start_it_is_the_agent_s_own_shell_that_updates(lab: Place) -> No
     lab.run("--batch", lab.teller(), "--yes")
     assert "says baked" in lab.trace()
     assert lab.facts()["from"] == "at-start"
-    assert (lab.run_dir() / "cli_version.txt").read_text() == "version: of solve.sh\n"
+    assert (lab.run_dir() / "cli_version.txt").read_text() == "version: of solve.sh\nrecorded_by: agent\n"
     assert not lab.npm.calls()
     view = lab.json("agents")[0]
     assert view["updates"] == "at-start"

@@ -14,7 +14,7 @@ import sys
 
 from place import BASE
 
-WANTED = re.compile(rb"canary-[0-9A-Za-z]{16}")
+WANTED = re.compile(rb"canary-[0-9A-Za-z]{15}0")
 found: dict[str, list[str]] = {}
 opened: list[str] = []
 written: list[str] = []
