@@ -8,12 +8,19 @@ RESULTS ?= .demo/results
 DEMO_MIB := 1500
 DEMO_CUDA_MIB := 9000
 
-.PHONY: help demo test test-all lint install install-demo install-dev constraints benchmarks clean
+# Markers of tests that need root and packages of the system; all but the first need the hosts of tests/testbed.
+SYSTEM_MARKERS := testbed apptainer condor slurm ssh
+SYSTEM_TESTS := $(shell echo $(SYSTEM_MARKERS) | sed 's/ / or /g')
+
+.PHONY: help demo test test-all system test-hostile test-realcli realcli testbed lint install install-demo install-dev constraints benchmarks clean
 
 help:
 	@echo "make demo         the whole pipeline on this machine's CPU, in minutes; results in $(RESULTS)"
 	@echo "make test         all tests that need neither root nor network"
 	@echo "make test-all     these and the ones that need root and packages of the system"
+	@echo "make testbed      real hosts for these tests (root, Debian packages): built, brought up and proved"
+	@echo "make test-hostile agents that attack their sandbox, the judges and the terminal, in bubblewrap"
+	@echo "make realcli      the real CLIs, installed from npm, through every failure of a provider; half an hour"
 	@echo "make lint         ruff, mypy and the layer contract"
 	@echo "make benchmarks   figures, with peers measured in the same run"
 	@echo "make constraints  renew constraints.txt from what pip chooses today"
@@ -49,12 +56,34 @@ lint: $(VENV)/.dev
 	$(BIN)/mypy
 
 test: lint
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not testbed"
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not ($(SYSTEM_TESTS) or realcli or hostile)"
 
 # As root: installs packages of the system, then runs what needs them. PTB_REQUIRE makes a skipped marker a failure.
-test-all: $(VENV)/.dev
+test-all: $(VENV)/.dev system test-realcli test-hostile testbed
+	PTB_REQUIRE="$(SYSTEM_MARKERS)" $(BIN)/python -m pytest -q -m "$(SYSTEM_TESTS)"; \
+		status=$$?; $(BIN)/python -m tests.testbed down; exit $$status
+
+system:
 	bash .ci/system
-	PTB_REQUIRE="testbed" $(BIN)/python -m pytest -q -m "testbed"
+
+# Agents that attack, in bubblewrap; in one process, because they share one sweep. In Apptainer: marker apptainer.
+test-hostile: $(VENV)/.dev
+	PTB_REQUIRE="hostile" $(BIN)/python -m pytest -q -m "hostile and not ($(SYSTEM_TESTS))"
+
+# The real CLIs, from npm into /var/tmp/ptb-realcli (PTB_REALCLI_DIR), against a scripted endpoint: what each change must
+# pass, and with `make realcli` everything, which takes half an hour.
+test-realcli: $(VENV)/.dev
+	PTB_REQUIRE="realcli" $(BIN)/python -m pytest -q -n 2 --dist worksteal -m realcli
+
+realcli: export PTB_REALCLI := all
+realcli: test-realcli
+
+# Hosts with HTCondor, Slurm, sshd and Apptainer for the tests; as root. Left up: `python -m tests.testbed down`.
+testbed: $(VENV)/.dev
+	bash .ci/system
+	$(BIN)/python -m tests.testbed build
+	$(BIN)/python -m tests.testbed up ws
+	PTB_REQUIRE="testbed apptainer" $(BIN)/python -m pytest -q tests/testbed/test_runtime.py
 
 benchmarks: $(VENV)/.dev
 	@for name in runs traces; do echo "== $$name"; $(BIN)/python -m benchmarks.$$name || exit 1; done

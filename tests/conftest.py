@@ -8,7 +8,7 @@ from collections import defaultdict
 
 import pytest
 
-MARKERS = ("bubblewrap", "demo", "testbed")
+MARKERS = ("apptainer", "bubblewrap", "condor", "demo", "hostile", "realcli", "slurm", "ssh", "testbed")
 
 
 class Minutes:
@@ -20,7 +20,8 @@ class Minutes:
         self.skipped: dict[str, int] = defaultdict(int)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        names = [name for name in MARKERS if name in report.keywords] or ["unmarked"]
+        marks = dict(report.user_properties).get("markers")
+        names = [str(mark) for mark in marks] if isinstance(marks, list) and marks else ["unmarked"]
         for name in names:
             self.seconds[name] += report.duration
             if report.when == "call" and not report.skipped:
@@ -40,6 +41,11 @@ def pytest_configure(config: pytest.Config) -> None:
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Minutes(), "minutes")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:  # a report's keywords name its folders too, one of which is called like a marker
+        item.user_properties.append(("markers", [name for name in MARKERS if item.get_closest_marker(name)]))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -5,6 +5,7 @@
 #   PTB_CLAUDE_KEY_FROM    the variable with the service's key; PTB_CLAUDE_KEY_AS: where the CLI looks for it
 #   PTB_CLAUDE_MODEL_AS    further variables in which the CLI looks for the model
 #   PTB_REPROMPT           not empty: ask again until the time is up
+# and, from the run, PTB_ENDPOINT: where the service is, when it is not the CLI's own.
 set -u
 . "$HOME/agent/cli.sh"
 . "$HOME/agent/reprompt.sh"
@@ -22,7 +23,8 @@ fi
 for name in ${PTB_CLAUDE_MODEL_AS-}; do export "$name=$AGENT_CONFIG"; done
 # Without it Claude Code refuses to run without permissions as root, which is what one is in some images.
 [ "$(id -u)" -ne 0 ] || export IS_SANDBOX=1
-unset "${!PTB_CLAUDE_@}"
+[ -z "${PTB_ENDPOINT-}" ] || export ANTHROPIC_BASE_URL=$PTB_ENDPOINT
+unset PTB_ENDPOINT "${!PTB_CLAUDE_@}"
 need claude @anthropic-ai/claude-code
 
 ask() {

@@ -2,6 +2,7 @@
 # sees, with the search path of the image instead of the one that holds the agent's own CLIs.
 search=:$PATH:
 search=${search//:$HOME\/.local\/bin:/:}
+[ -z "${PTB_CLI_STORE-}" ] || search=${search//:$(dirname "$(type -P codex)"):/:}
 search=${search#:}
 cat <<END
 [projects."$(dirname "$HOME")/"]

@@ -9,13 +9,13 @@ from typing import Annotated, Any
 
 import typer
 
+from ptb_tui.cli import agents, containers, credentials, data, place, runs, scores, triage
 from ptb_tui.cli import call as calls
-from ptb_tui.cli import place, runs, scores
 from ptb_tui.cli.call import Call, app, leads
 from ptb_tui.core.errors import UsageError
 from ptb_tui.present.arguments import Common
 
-__all__ = ["app", "main", "place", "runs", "scores"]
+__all__ = ["agents", "app", "containers", "credentials", "data", "main", "place", "runs", "scores", "triage"]
 
 _UsageMistake: type[Exception] = typer.BadParameter.__mro__[2]  # typer's own base of all mistakes on a command line
 

@@ -11,7 +11,7 @@ import shlex
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
@@ -19,7 +19,7 @@ from ptb_tui.core.errors import UsageError
 from ptb_tui.present.arguments import Body, Common, declare, split_run
 
 if TYPE_CHECKING:
-    from ptb_tui.core.action import Action
+    from ptb_tui.core.action import Action, Receipt
     from ptb_tui.core.query import Query
     from ptb_tui.core.settings import Settings
     from ptb_tui.present.output import Output
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     Opener: TypeAlias = Callable[[Settings, str], Awaitable[Site]]
 
 Quick: TypeAlias = Callable[[Common, dict[str, Any]], bool]
+Detach: TypeAlias = Annotated[
+    bool, typer.Option("--detach", help="Do not wait; the same command without it shows how it goes.")
+]
 OPENER: Opener | None = None
 """Opens a site; None means `ptb_tui.site.open.open_site`. Tests put another one here."""
 
@@ -89,26 +92,45 @@ class Call:
 
     async def do(self, run: str, make: Callable[[str], Action], *, wait: bool = False) -> int:
         """Do one action, after a question if it has one, and show its receipt; `wait` for the runs it concerned."""
-        from ptb_tui.core.action import REGISTRY
-        from ptb_tui.present import prompt, report
-
         async with self.site(run) as (site, name):
-            action = make(name)
-            operator = self.settings().operator
-            question = REGISTRY[type(action)].confirm.format(run=name)
-            ask = question and not self.common.yes and prompt.can_ask(self.out)
-            if ask and not await prompt.confirmed(self.out, question):
-                raise UsageError("not confirmed; nothing was done", hint="--yes asks nothing")
-            receipt = await site.do(action.model_copy(update={"operator": operator}), os.urandom(16).hex())
-            if self.out.as_json:
-                self.out.record({"kind": "receipt", **receipt.model_dump(mode="json")})
-            else:
-                report.receipt(self.out, receipt)
+            receipt = await self._done(site, name, make(name))
             if not wait:
                 return 0
             from ptb_tui.batch import wait_for
 
             return await wait_for(site, [ref.id for ref in receipt.runs], self.out)
+
+    async def work(self, make: Callable[[], Action], *, detach: bool) -> int:
+        """Do one action whose work goes on at the site, and watch it until it ends unless `detach`."""
+        async with self.site() as (site, name):
+            receipt = await self._done(site, name, make())
+            if detach or receipt.work is None:
+                return 0
+            from ptb_tui.cli.follow import follow
+
+            return await follow(site, receipt.work, self.out)
+
+    async def once(self, action: Action) -> Receipt:
+        """Do one action that names its runs itself, and show its receipt. Returns the receipt."""
+        async with self.site() as (site, name):
+            return await self._done(site, name, action)
+
+    async def _done(self, site: Site, run: str, action: Action) -> Receipt:
+        """The receipt of an action, shown; UsageError when its question is not answered with yes."""
+        from ptb_tui.core.action import REGISTRY
+        from ptb_tui.present import prompt, report
+
+        operator = self.settings().operator
+        question = REGISTRY[type(action)].confirm.format(run=run)
+        ask = question and not self.common.yes and prompt.can_ask(self.out)
+        if ask and not await prompt.confirmed(self.out, question):
+            raise UsageError("not confirmed; nothing was done", hint="--yes asks nothing")
+        receipt = await site.do(action.model_copy(update={"operator": operator}), os.urandom(16).hex())
+        if self.out.as_json:
+            self.out.record({"kind": "receipt", **receipt.model_dump(mode="json")})
+        else:
+            report.receipt(self.out, receipt)
+        return receipt
 
 
 def verb(*groups: typer.Typer, name: str = "") -> Callable[[Body], Body]:

@@ -10,7 +10,7 @@ from ptb_tui.cli.runs import runs
 
 @verb(app, runs)
 async def doctor(call: Call) -> int:
-    """Look for everything that could stand in the way; exits 1 when something does."""
+    """Look for everything that could stand in the way. Exits 1 when something does."""
     from ptb_tui.core.query import DoctorQuery
     from ptb_tui.present.report import doctor as show_doctor
 

@@ -11,7 +11,7 @@ from ptb_tui.cli.call import Call, app, group, leads, verb
 from ptb_tui.core.errors import UsageError
 from ptb_tui.present.arguments import Common, Reason, Run, Wait, one_of
 
-runs = group("runs", "List runs; show, tail, cancel, retry, judge, eval … one of them.")
+runs = group("runs", "List runs; show, tail, cancel, retry … one of them.")
 
 
 def _quick_list(common: Common, values: dict[str, Any]) -> bool:
@@ -50,7 +50,7 @@ async def list_runs(
 
 @verb(app, runs)
 async def show(call: Call, run: Run) -> int:
-    """Show one run: what it is worth and why, steps, verdicts, files."""
+    """Show one run. What it is worth and why, steps, verdicts, files."""
     from ptb_tui.core.query import RunQuery
     from ptb_tui.present.runs import run_detail
 
@@ -84,7 +84,7 @@ async def tail(
 
 @verb(app, runs)
 async def cancel(call: Call, run: Run, reason: Reason = "") -> int:
-    """Cancel a run: a queued one never starts, a running agent is stopped and its model so far is kept."""
+    """Cancel a run. A queued one never starts, a running agent is stopped and its model so far is kept."""
     from ptb_tui.core.action import Cancel
 
     return await call.do(run, lambda name: Cancel(run=name, reason=reason))

@@ -9,7 +9,7 @@ from ptb_tui.present.arguments import Policy, Protocol, one_of
 
 @verb(app, runs)
 async def collect(call: Call, protocol: Protocol = "", policy: Policy = "finished") -> int:
-    """Compute the score tables and write them below the results root."""
+    """Write the score tables below the results root. They are computed from what is there now."""
     from ptb_tui.core.action import Collect
 
     chosen = one_of("--policy", policy, ("finished", "upstream"))

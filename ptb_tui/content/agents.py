@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -10,7 +10,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ptb_tui.content.lookup import Content
 from ptb_tui.content.reading import read_json_model, read_toml
+from ptb_tui.core.credential import API_KEY, CredentialUse
 from ptb_tui.core.errors import ContentError
+
+SHARED = "_shared"  # what agents have in common; no agent
 
 
 class AgentFile(BaseModel):
@@ -25,7 +28,9 @@ class AgentFile(BaseModel):
     trusted: bool = False
     cli: str = ""  # the CLI that solve.sh starts, a name of containers/clis.toml; inherited
     endpoint: str = ""  # where the CLI finds its model; empty is the CLI's own; inherited
-    files: tuple[str, ...] = ()  # further files for $HOME/agent/, relative to the agent's folder
+    credential: CredentialUse | None = None  # the login it works with; without one, keys alone; inherited
+    config_keys: dict[str, str] = Field(default_factory=dict)  # beginning of a config → the key it needs; inherited
+    files: tuple[str, ...] = ()  # further files for $HOME/agent/: beside agent.toml, ../OTHER/FILE, or ../_shared/FILE
     env: dict[str, str] = Field(default_factory=dict)
     without: tuple[str, ...] = ()  # variables of the extended agent's env that this one does not get
 
@@ -52,6 +57,28 @@ class Agent:
     env: dict[str, str]
     cli: str = ""
     endpoint: str = ""
+    credential: CredentialUse = API_KEY
+    login_files: tuple[Path, ...] = ()  # where the original keeps the login; read in place, never copied
+    config_keys: dict[str, str] = field(default_factory=dict)
+
+
+def _beside(content: Content, folder: Path, extra: str) -> Path:
+    """A file named in `files`. Another agent's is looked up as that agent is, and a shared one along the content path,
+    so that a frozen copy, where all places are one folder, holds the same file."""
+    up, _, rest = extra.partition("/")
+    other, _, name = rest.partition("/")
+    if up != ".." or not name or other == "..":
+        return (folder / extra).resolve()
+    if other == SHARED:
+        return (content.file(f"agents/{SHARED}/{name}") or folder / extra).resolve()
+    return (content.folder("agents", other) / name).resolve()
+
+
+def _login_files(content: Content, chain: tuple[str, ...], use: CredentialUse) -> tuple[Path, ...]:
+    """The original's places of a login (H §2.7): beside the script of the agent, then of those it extends."""
+    if not use.is_login:
+        return ()
+    return tuple(path / "agents" / agent / use.found for agent in chain for path in content.paths)
 
 
 def load_agent(content: Content, name: str, _extended_by: tuple[str, ...] = ()) -> Agent:
@@ -74,7 +101,7 @@ def load_agent(content: Content, name: str, _extended_by: tuple[str, ...] = ()) 
         solve = parent.solve
     files = [entry for entry in sorted(folder.iterdir()) if entry.is_file() and entry.suffix == ".py"]
     for extra in spec.files:
-        source = (folder / extra).resolve()
+        source = _beside(content, folder, extra)
         if not source.is_file():
             raise ContentError(f"{path}: files: {extra}: no such file")
         files.append(source)
@@ -84,6 +111,12 @@ def load_agent(content: Content, name: str, _extended_by: tuple[str, ...] = ()) 
         if env.pop(variable, None) is None:
             whose = f"agent {parent.name} sets no such variable" if parent else "extends is missing"
             raise ContentError(f"{path}: without: {variable}: {whose}")
+    credential = spec.credential or (parent.credential if parent else API_KEY)
+    config_keys = spec.config_keys or (parent.config_keys if parent else {})
+    if unlisted := set(config_keys.values()) - set(keys.allowed_api_keys):
+        raise ContentError(f"{path}: config_keys: {', '.join(sorted(unlisted))}: not in api_keys.json")
+    ancestors = tuple(file.parent.name for file in parent.login_files) if parent else ()
+    chain = tuple(dict.fromkeys((name, *((spec.extends,) if spec.extends else ()), *ancestors)))
     names = {file.name for file in files}
     return Agent(
         name=name,
@@ -97,4 +130,7 @@ def load_agent(content: Content, name: str, _extended_by: tuple[str, ...] = ()) 
         env=env | spec.env,
         cli=spec.cli or (parent.cli if parent else ""),
         endpoint=spec.endpoint or (parent.endpoint if parent else ""),
+        credential=credential,
+        login_files=_login_files(content, chain, credential),
+        config_keys=config_keys,
     )

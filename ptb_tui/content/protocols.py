@@ -46,7 +46,10 @@ class Protocol(BaseModel):
     agents_network: Literal["full", "none", "gateway"] = "gateway"
     allow_no_gpu: bool = False
     process_agents: tuple[str, ...] = ()
-    tmp_gib: float = Field(default=8, gt=0)  # of the agent's /tmp, which is in memory
+    tmp_gib: float = Field(default=8, gt=0)  # of the agent's /tmp, where that is in memory
+    scratch_gib: float = Field(default=1000, gt=0)  # what one step may hold on disk, its /tmp on disk included
+    images: dict[Literal["agent", "judge", "evaluation"], str] = Field(default_factory=dict)
+    interpreter: Literal["image", "host"] = "image"  # whose Python runs our scripts over an image
     checker_mode: Literal["strict", "compat"] = "strict"
     kit: tuple[str, ...] = ("contamination_check.py", "test_data.json")
     judges: tuple[ProtocolJudge, ...] = ()

@@ -69,7 +69,89 @@ class Dispatch(_Action):
     kind: Literal["dispatch"] = "dispatch"
 
 
-Action = Annotated[Submit | Cancel | Judge | Evaluate | Retry | Collect | Dispatch, Field(discriminator="kind")]
+class BuildImage(_Action):
+    """Build a container image, from its recipe or from a root folder of the site; goes on by itself as work."""
+
+    kind: Literal["build_image"] = "build_image"
+    name: str
+    root: str = ""
+
+
+class CacheHub(_Action):
+    """Fetch models and data sets into the cache of the hub; goes on by itself as work. `only`: an id or a pattern."""
+
+    kind: Literal["cache_hub"] = "cache_hub"
+    only: str = ""
+    refresh: bool = False
+
+
+class AgentUpdate(_Action):
+    """Get a version of an agent's CLI, the newest when `version` is empty, and make it current; goes on as work.
+    With `keep` the store gets the version, and what is current stays so."""
+
+    kind: Literal["agent_update"] = "agent_update"
+    name: str
+    version: str = ""
+    keep: bool = False
+
+
+class AgentPin(_Action):
+    """Pin the CLI, or one agent, to a version of the store; an empty version takes the pin away."""
+
+    kind: Literal["agent_pin"] = "agent_pin"
+    name: str
+    version: str = ""
+
+
+class AgentRollback(_Action):
+    """Make the version of a CLI current that was current before."""
+
+    kind: Literal["agent_rollback"] = "agent_rollback"
+    name: str
+
+
+class CredentialRelease(_Action):
+    """Give a login free that a run is said to have: for runs whose machine or results are gone."""
+
+    kind: Literal["credential_release"] = "credential_release"
+    name: str
+
+
+class CredentialRestore(_Action):
+    """Put the file back that was a login's before the last one; doing it again undoes it."""
+
+    kind: Literal["credential_restore"] = "credential_restore"
+    name: str
+
+
+class Export(_Action):
+    """Write sanitised copies of runs to a folder of the site: those named, else the newest of each cell, or all."""
+
+    kind: Literal["export"] = "export"
+    runs: tuple[str, ...] = ()
+    out: str = ""  # empty: `_ptb/export` below the results root
+    all: bool = False
+    force: bool = False
+
+
+Action = Annotated[
+    Submit
+    | Cancel
+    | Judge
+    | Evaluate
+    | Retry
+    | Collect
+    | Dispatch
+    | AgentUpdate
+    | AgentPin
+    | AgentRollback
+    | BuildImage
+    | CacheHub
+    | CredentialRelease
+    | CredentialRestore
+    | Export,
+    Field(discriminator="kind"),
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +176,26 @@ REGISTRY: dict[type[_Action], Entry] = {
         Entry(Retry, "runs retry", "Run: Retry", "r", "Run the whole cell again?"),
         Entry(Collect, "collect", "Scores: Collect", "c"),
         Entry(Dispatch, "runs queue --kick", "Queue: Look now"),
+        Entry(Export, "export", "Runs: Export sanitised copies"),
+        Entry(AgentUpdate, "agents update", "Agent: Update its CLI", "U"),
+        Entry(AgentPin, "agents pin", "Agent: Pin its CLI"),
+        Entry(AgentRollback, "agents rollback", "Agent: Roll its CLI back"),
+        Entry(BuildImage, "container build", "Image: Build"),
+        Entry(
+            CredentialRelease,
+            "credentials release",
+            "Login: Give it free",
+            "",
+            "Give the login free? A run that still has it can no longer bring it back.",
+        ),
+        Entry(
+            CredentialRestore,
+            "credentials restore",
+            "Login: Restore the file before",
+            "",
+            "Put the file before back? The one that is there now is kept in its stead.",
+        ),
+        Entry(CacheHub, "data cache", "Data: Cache the hub", "", "Fetch what is missing? --dry-run tells how much."),
     )
 }
 
@@ -119,3 +221,4 @@ class Receipt(BaseModel):
     runs: tuple[RunRef, ...] = ()
     files: tuple[str, ...] = ()
     problems: tuple[str, ...] = Field(default=())
+    work: int | None = None  # what goes on at the site, for `WorkQuery`

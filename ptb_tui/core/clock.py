@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import socket
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
@@ -79,3 +81,12 @@ def process_from(value: object) -> Process | None:
 def alive(process: Process | None) -> bool:
     """Whether exactly this process still runs."""
     return process is not None and process.boot == boot_id() and identify(process.pid) == process
+
+
+def gone(owner: Mapping[str, object]) -> bool:
+    """Whether `{host, process}` of a file of ours names a process of this machine that is no longer there.
+
+    False when that cannot be told: what another machine wrote is believed.
+    """
+    process = process_from(owner.get("process"))
+    return process is not None and owner.get("host") == socket.gethostname() and not alive(process)

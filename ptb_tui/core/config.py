@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -27,7 +27,12 @@ class SiteConfig(BaseModel):
     max_hours: float | None = None
     backend: str = "local"
     sandbox: str = "auto"
+    scratch_gib: float | None = Field(default=None, gt=0)  # lowers what a protocol lets one step hold on disk
     slots: int | None = Field(default=None, ge=1, le=64)
+    endpoints: dict[str, str] = Field(default_factory=dict)  # agent or CLI → base URL; a sweep's own win
+    cli_store: str = ""  # folder of the CLIs, which every node sees; empty: ptb-tui/clis in the user's cache
+    cli_updates: Literal["store", "at-start"] = "store"
+    gpu_name: str = ""  # what the name of every GPU must contain, for example "H100"; empty: any
     polling: dict[str, float] = Field(default_factory=dict)
 
 

@@ -7,15 +7,35 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
+from ptb_tui.core.credential import CredentialsQuery, CredentialsView
 from ptb_tui.core.rows import RunList, RunRow, RunsQuery
 from ptb_tui.core.scores import Board, VerdictSummary
 from ptb_tui.core.spec import Plan, Sweep
+from ptb_tui.core.supply import (
+    AgentsQuery,
+    AgentsView,
+    DataQuery,
+    DataView,
+    ImagesQuery,
+    ImagesView,
+    WorkQuery,
+    WorkView,
+)
+from ptb_tui.core.triage import TriageQuery, TriageView
 
 __all__ = [
+    "AgentsQuery",
+    "AgentsView",
     "Answer",
     "Check",
+    "CredentialsQuery",
+    "CredentialsView",
+    "DataQuery",
+    "DataView",
     "DoctorQuery",
     "DoctorReport",
+    "ImagesQuery",
+    "ImagesView",
     "PlanAnswer",
     "PlanQuery",
     "Query",
@@ -33,6 +53,10 @@ __all__ = [
     "StepView",
     "TraceChunk",
     "TraceQuery",
+    "TriageQuery",
+    "TriageView",
+    "WorkQuery",
+    "WorkView",
     "answer_type",
     "query_type",
 ]
@@ -87,7 +111,20 @@ class DoctorQuery(_Model):
 
 
 Query = Annotated[
-    RunsQuery | RunQuery | TraceQuery | PlanQuery | QueueQuery | ScoresQuery | DoctorQuery, Field(discriminator="kind")
+    RunsQuery
+    | RunQuery
+    | TraceQuery
+    | PlanQuery
+    | QueueQuery
+    | ScoresQuery
+    | DoctorQuery
+    | TriageQuery
+    | WorkQuery
+    | ImagesQuery
+    | DataQuery
+    | AgentsQuery
+    | CredentialsQuery,
+    Field(discriminator="kind"),
 ]
 
 
@@ -180,7 +217,19 @@ class ScoresAnswer(_Model):
 
 
 Answer = Annotated[
-    RunList | RunDetail | TraceChunk | PlanAnswer | QueueView | ScoresAnswer | DoctorReport,
+    RunList
+    | RunDetail
+    | TraceChunk
+    | PlanAnswer
+    | QueueView
+    | ScoresAnswer
+    | DoctorReport
+    | TriageView
+    | WorkView
+    | ImagesView
+    | DataView
+    | AgentsView
+    | CredentialsView,
     Field(discriminator="kind"),
 ]
 

@@ -165,7 +165,14 @@ class RunSpec(BaseModel):
     judges: tuple[JudgePlan, ...] = ()
     judges_when: Literal["own", "inline"] = "inline"
     network: Literal["full", "none", "gateway"] = "gateway"
+    images: dict[str, str] = Field(default_factory=dict)  # role → file (@digest where the name has none)
+    containers: str = ""  # the folder of the images
+    scratch_gib: float | None = None  # what one step may hold on disk; the site may say less
     keys: tuple[str, ...] = ()  # names; values are read when the agent starts
+    credential: str = ""  # name of the login it works with
+    credential_file: str = ""  # where the plan found it, when that is not the site's own store
+    per_credential: int | None = None  # so many runs at a time may use it
+    credential_state: str = ""  # the lock of a login that goes to one run at a time
     endpoints: dict[str, str] = Field(default_factory=dict)
     sweep: str = ""  # digest of the sweep file, kept as _ptb/sweeps/<digest>.toml
     sweep_name: str = ""
@@ -197,7 +204,10 @@ class RunSpec(BaseModel):
     def content_digest(self) -> str:
         """Digest over what decides the result: not who asked, when, under which id, nor with which bundle."""
         volatile = {"id", "token", "operator", "created", "bundle", "digest", "sweep", "sweep_name", "priority"}
-        return digest_of(self.model_dump(mode="json", exclude={*volatile, "max_parallel", "method", "run"}))
+        volatile |= {"max_parallel", "method", "run", "containers", "scratch_gib"}
+        volatile |= set() if self.images else {"images"}
+        volatile |= {"credential", "credential_file", "per_credential", "credential_state"}
+        return digest_of(self.model_dump(mode="json", exclude=volatile))
 
     def sealed(self, **changes: Any) -> Self:
         """A copy with changes and a fresh digest."""

@@ -106,6 +106,8 @@ def outcome_of_exit(record: Mapping[str, Any]) -> tuple[State, str]:
         return State.FAILED, "step_limit"
     if stopped == "signal":
         return State.FAILED, "preempted"
+    if stopped == "disk_full":
+        return State.FAILED, "disk_full"
     if record.get("oom") is True:
         return State.FAILED, "oom"
     return (State.DONE, "") if record.get("rc") == 0 else (State.FAILED, "unknown")
@@ -133,6 +135,9 @@ def fold(files: StepFiles) -> StepState:
     flags: list[str] = []
     if any(event.kind == "model_at_risk" for event in events):
         flags.append("model at risk")
+
+    noted = facts.get("flags")  # of a step's result: short words of ours
+    flags += [str(word)[:80] for word in noted[:20]] if isinstance(noted, list) else []
 
     def result(state: State, strength: Strength, cause: str = "", why: str = "") -> StepState:
         revoked = sum(1 for seen in files.observed if seen.kind == "lost") if state is not State.LOST else 0

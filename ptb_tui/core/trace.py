@@ -33,9 +33,9 @@ class Severity(StrEnum):
     ERROR = "error"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Usage:
-    """Tokens and money of one message; None is unknown, never zero."""
+    """Tokens and money of one message; None is unknown, never zero. Not changed once it is in an event."""
 
     input: int | None = None
     output: int | None = None
@@ -44,11 +44,12 @@ class Usage:
     cost_usd: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # one is made for every line, and a frozen one takes seven times as long to make
 class TraceEvent:
     """One event. `offset` and `length` are bytes of its line in the stamped trace (`solve_out.txt`).
 
-    `title` is one line, `body` the rest; both are untrusted text as written by the agent.
+    `title` is one line, `body` the rest; both are untrusted text as written by the agent. Whoever made an event does
+    not change it once it is given away.
     """
 
     offset: int

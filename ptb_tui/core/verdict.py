@@ -9,6 +9,8 @@ from typing import Any, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ptb_tui.core.credential import CODEX_JUDGE, CredentialUse
+
 
 class VerdictState(StrEnum):
     """What is known from one judge about one run; these never collapse into each other."""
@@ -42,6 +44,10 @@ class JudgeSpec(BaseModel):
     flags: tuple[str, ...] = Field(min_length=1)
     needs: tuple[str, ...] = ()
     timeout_s: float = Field(default=3000, gt=0)
+    credential: CredentialUse = CODEX_JUDGE  # of engine codex; the agents' login only where the file says so
+    hosts: tuple[str, ...] = ("api.openai.com:443", "chatgpt.com:443")  # all that engine codex can reach
+    endpoint: str = ""  # base URL of a Responses API to be asked instead of the vendor; then it alone can be reached
+    tries: int = Field(default=2, ge=1, le=5)  # sessions for one vote, when the first leaves no verdict
 
     def fields(self) -> dict[str, type]:
         """The verdict's schema (E §3.4): every flag is a bool, its reason `justification_<flag>` a text."""

@@ -111,6 +111,7 @@ def record(plan: Plan) -> dict[str, Any]:
                 "method": cell.spec.method,
                 "hours": cell.spec.hours,
                 "gpus": cell.spec.gpus,
+                "endpoints": cell.spec.endpoints,
                 "run_id": cell.run_id,
                 "why": cell.why,
                 "problems": [problem.model_dump(mode="json") for problem in cell.problems],

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 
-def _open(path: Path) -> int:
-    """A descriptor of a regular file, or -1."""
+def open_regular(path: Path) -> int:
+    """A descriptor of a regular file that the caller closes, or -1."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except (OSError, ValueError):  # ValueError: a zero byte in the name
@@ -23,7 +23,7 @@ def _open(path: Path) -> int:
 
 def read_regular(path: Path, limit: int) -> bytes | None:
     """The whole of a regular file of at most `limit` bytes, else None."""
-    if (fd := _open(path)) < 0:
+    if (fd := open_regular(path)) < 0:
         return None
     try:
         with os.fdopen(fd, "rb") as file:
@@ -53,7 +53,7 @@ def tail_bytes(path: Path, limit: int) -> bytes:
 
 
 def _part(path: Path, limit: int, offset: int | None) -> bytes:
-    if (fd := _open(path)) < 0:
+    if (fd := open_regular(path)) < 0:
         return b""
     try:
         return os.pread(fd, limit, max(0, os.fstat(fd).st_size - limit) if offset is None else offset)

@@ -221,7 +221,10 @@ def gather(
             time_problem=time_problem or ("time_taken.txt is missing" if found.ended and seconds is None else ""),
         )
     agent = record.agent_step
-    done = agent is not None and (agent.state == State.DONE or (agent.ended and counts(_cause_of(agent))))
+    # A session that the provider ended never became a step that is done, so it stands for nothing under any protocol.
+    done = agent is not None and (
+        agent.state == State.DONE or (agent.ended and counts(_cause_of(agent), protocol_counts=False))
+    )
     said = _model_fact(agent.facts) if agent else None
     here = _has_model(record.path) if done else None
     evaluations = [step for step in record.steps if step.kind == "evaluate"]

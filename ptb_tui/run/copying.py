@@ -35,10 +35,16 @@ _FULL = {errno.ENOSPC: "disk_full", errno.EDQUOT: "quota"}
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds of one copy: number of files and bytes (apparent sizes)."""
+    """Bounds of one copy: number of files and bytes (apparent sizes).
+
+    A file of a terabyte costs an agent nothing when it is a hole, and neither does a hundredth name for one file, but
+    they would cost us hours and disks: `holes` and `repeats` bound the bytes of both.
+    """
 
     files: int
     bytes: int
+    holes: int = 64 << 30
+    repeats: int = 16 << 30
 
 
 @dataclass(slots=True)
@@ -49,6 +55,26 @@ class Copied:
     bytes: int = 0
     left_out: list[dict[str, str]] = field(default_factory=list)
     left_out_count: int = 0
+    holes: int = 0
+    repeats: int = 0
+    _seen: set[tuple[int, int]] = field(default_factory=set)
+
+    def refused(self, info: os.stat_result, limits: Limits) -> str:
+        """Why a regular file is over the limits, or "" and it is counted among holes and repeats."""
+        if len(self.files) >= limits.files:
+            return f"only {limits.files} files are kept"
+        if self.bytes + info.st_size > limits.bytes:
+            return f"only {limits.bytes} bytes are kept"
+        hole = max(0, info.st_size - info.st_blocks * 512)
+        if self.holes + hole > limits.holes:
+            return f"is a hole of {hole} bytes: only {limits.holes} bytes of holes are kept"
+        again = info.st_size if (info.st_dev, info.st_ino) in self._seen else 0
+        if self.repeats + again > limits.repeats:
+            return f"is a further name of one file: only {limits.repeats} bytes of these are kept"
+        self._seen.add((info.st_dev, info.st_ino))
+        self.holes += hole
+        self.repeats += again
+        return ""
 
     def leave(self, path: str, why: str, target: str | None = None) -> None:
         """Record something that was not copied."""
@@ -84,6 +110,8 @@ def resolve(root: str, path: str, aliases: tuple[str, ...], within: str) -> tupl
             continue
         here = "/".join([*at, part])
         try:
+            folder = f"{root}/{'/'.join(at)}"
+            open_up(folder, os.lstat(folder), stat.S_IRWXU)  # not a link: every part of `at` was looked at
             info = os.lstat(f"{root}/{here}")
         except OSError:
             return "", "leads nowhere"
@@ -294,10 +322,8 @@ def _copy_entry(
             done.leave(path, "not a regular file")
         elif chosen is not None and entry.name not in chosen:
             return  # recorded by whoever chose
-        elif len(done.files) >= limits.files:
-            done.leave(path, f"only {limits.files} files are kept")
-        elif done.bytes + info.st_size > limits.bytes:
-            done.leave(path, f"only {limits.bytes} bytes are kept")
+        elif why := done.refused(info, limits):
+            done.leave(path, why)
         else:
             make(folder.target)
             size, sha = copy_file(f"{base}/{source}", f"{target}/{path}")
@@ -330,6 +356,17 @@ def clear(folder: Path) -> None:
             shutil.rmtree(folder)
     except OSError as error:
         raise refusal(error, f"removing {folder}") from error
+
+
+@contextlib.contextmanager
+def room_given_back(partial: Path) -> Iterator[None]:
+    """Remove an unfinished copy when it fails: on a full disk its room is needed to say so."""
+    try:
+        yield
+    except StepError:
+        with contextlib.suppress(StepError):
+            clear(partial)
+        raise
 
 
 def put_in_place(partial: Path, final: Path) -> None:

@@ -12,15 +12,16 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ptb_tui.core import clock, files
 from ptb_tui.core.errors import PtbError
 from ptb_tui.core.layout import Root
 from ptb_tui.results.steps import Folded
-from ptb_tui.run import locks, place
+from ptb_tui.run import locks, place, returning
 from ptb_tui.run.now import next_job, steps_now
 
 GLANCE_S = 0.02  # longer than a look at a lock takes
@@ -51,6 +52,18 @@ class _Candidate:
     gpus: int
     max_parallel: int
     sweep: str
+    login: str = ""  # name of the login its agent works with, while that is still to come
+    per_login: int = 0
+    login_state: str = ""  # stem of the lock of a login that one run at a time may use
+
+
+def _login_of(spec: Mapping[str, Any], steps: Sequence[Folded]) -> tuple[str, int, str]:
+    """The login that a run's agent has or will have, how many may use it, its lock; empty once the agent is over."""
+    if all(step.over for step in steps if step.name.kind == "agent"):
+        return "", 0, ""
+    limit = spec.get("per_credential")
+    name, state = str(spec.get("credential") or ""), str(spec.get("credential_state") or "")
+    return name, limit if isinstance(limit, int) else 0, state
 
 
 class _Pass:
@@ -59,6 +72,7 @@ class _Pass:
         self.due: float | None = None
         self.candidates: list[tuple[_Candidate, int, int]] = []  # with run and supervisor lock
         self.working: dict[str, int] = {}  # sweep → runs at work
+        self.using: dict[str, int] = {}  # login → runs whose agent works with it
         self.started: list[int] = []
         self.reserved: set[str] = set()  # slots of runs that are looked after; an adopter waits for its own to get free
 
@@ -93,6 +107,7 @@ class _Pass:
                 self._count(run_id)
                 return
             begun = first.state.state.active or first.state.started
+            login, limit, state = _login_of(spec, steps)
             candidate = _Candidate(
                 rank=(0 if begun else 1, -int(spec.get("priority") or 0), run_id),
                 run_id=run_id,
@@ -100,6 +115,9 @@ class _Pass:
                 gpus=max(int(step.spec.get("gpus") or 0) for step in todo),
                 max_parallel=int(spec.get("max_parallel") or 0),
                 sweep=str(spec.get("sweep") or ""),
+                login=login,
+                per_login=limit,
+                login_state=state,
             )
             self.candidates.append((candidate, lock, guard))
             keep = True
@@ -110,9 +128,13 @@ class _Pass:
     def _count(self, run_id: int) -> None:
         with contextlib.suppress(PtbError):
             run = place.find(self.root, run_id)
-            sweep = str((files.read_object(run.spec) or {}).get("sweep") or "")
+            spec = files.read_object(run.spec) or {}
+            sweep = str(spec.get("sweep") or "")
             self.working[sweep] = self.working.get(sweep, 0) + 1
-            for step in (step for step in steps_now(self.root, run_id, run) if step.state.state.active):
+            steps = steps_now(self.root, run_id, run)
+            if login := _login_of(spec, steps)[0]:
+                self.using[login] = self.using.get(login, 0) + 1
+            for step in (step for step in steps if step.state.state.active):
                 self.reserved.update(self._slot_of(step).split(","))
 
     def _slot_of(self, step: Folded) -> str:
@@ -127,6 +149,7 @@ class _Pass:
             kind = "gpu" if candidate.gpus else "cpu"
             taken: list[tuple[str, int]] = []
             room = not candidate.max_parallel or self.working.get(candidate.sweep, 0) < candidate.max_parallel
+            room = room and self._login_free(candidate)
             if kind not in exhausted and room:
                 for name in (name for name in names if name.startswith(kind) and name not in self.reserved):
                     if len(taken) == max(1, candidate.gpus):
@@ -146,11 +169,21 @@ class _Pass:
                 fds = [lock, *(fd for _, fd in taken)]
                 self._start(candidate.run_id, candidate.numbers, ",".join(name for name, _ in taken), fds, guard)
                 self.working[candidate.sweep] = self.working.get(candidate.sweep, 0) + 1
+                self.using[candidate.login] = self.using.get(candidate.login, 0) + 1
                 for name, fd in taken:
                     locks.note_holder(self.root, name, candidate.run_id)
                     os.close(fd)
             os.close(lock)
             os.close(guard)
+
+    def _login_free(self, candidate: _Candidate) -> bool:
+        """Whether one more run may use the login: counted here, and asked of the lock for runs of other roots."""
+        if not candidate.per_login or not candidate.login:
+            return True
+        if self.using.get(candidate.login, 0) >= candidate.per_login:
+            return False
+        stem = candidate.login_state
+        return not stem or returning.free_for(Path(stem), self.root, candidate.run_id)
 
     def _start(self, run_id: int, numbers: tuple[int, ...], slot: str, fds: list[int], guard: int) -> None:
         spec = files.read_object(place.find(self.root, run_id).spec) or {}

@@ -25,6 +25,7 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationErr
 from ptb_tui.core import clock, files, settings
 from ptb_tui.core.errors import PtbError
 from ptb_tui.core.layout import RunFiles
+from ptb_tui.traces import endings
 from ptb_tui.traces.marks import MarkReader, MarkWriter, late_ranges
 from ptb_tui.traces.outputs import FIRST_PAUSE, LONGEST_PAUSE, Lost, Outputs
 from ptb_tui.traces.pages import pages_for
@@ -92,6 +93,7 @@ class Follower:
         run = RunFiles(ptb_dir)
         self._paths = (ptb_dir.parent / "solve_out.txt", ptb_dir.parent / "solve_parsed.txt", run.trace_index)
         self._raw = scratch / "raw"
+        self._secrets, self._known = dict(secrets), 0
         self._redactor = Redactor(secrets)
         self._lag = lag or Lag(scratch / "lag.json")
         self._end: int | None = None
@@ -138,14 +140,29 @@ class Follower:
             self._begin(Checkpoint())
             return True
 
+    def _learn(self) -> None:
+        """Tokens that were handed out while the agent works are redacted from here on."""
+        try:
+            changed = os.stat(self._scratch / "secrets.json").st_mtime_ns
+        except OSError:
+            return
+        if changed != self._known:
+            self._known = changed
+            self._secrets = {**self._secrets, **_given(self._scratch)}
+            self._redactor = Redactor(self._secrets)
+            if self._transcriber is not None:
+                self._transcriber.redact_with(self._redactor)
+
     def _step(self) -> bool:
         transcriber = self._transcriber or self._open()
-        if transcriber is None:
+        if transcriber is None or self._marks is None:
             return False
+        most = self._marks.known()  # first: a token is noted before anybody can print it
+        self._learn()
         outputs = self.outputs
         assert outputs is not None
         before = transcriber.offset
-        for part in transcriber.take(self.end()):
+        for part in transcriber.take(self.end(), most):
             self._write(outputs, part)
         moved = transcriber.offset != before
         if outputs.sizes[0] != self._checkpoint.sizes[0] and clock.monotonic() - self._saved >= CHECKPOINT_S:
@@ -245,6 +262,11 @@ class Follower:
             self._lag.begin(str(error))
             self._begin(Checkpoint())
             return False
+        try:
+            ending = endings.of_index(self._paths[2])
+        except OSError as error:
+            self._lag.begin(f"{self._paths[2]}: {error.strerror}")
+            return False
         digest = _digest(self._raw, end)
         if digest != self._digest.hexdigest():
             self._lag.begin(f"{self._raw} changed while it was read")
@@ -258,6 +280,7 @@ class Follower:
             "lines": self._lines,
             "late": late_ranges(stamps) if stamps.exists() else [],
             "redacted": self._redacted,
+            "ending": ending,
         }
         self._lag.end()
         files.replace(self._scratch / "follow.done", files.dump(done))
@@ -300,12 +323,18 @@ class Reader(threading.Thread):
                 self._lag.begin("the results file system does not answer")
 
 
-def _secrets(lag: Lag) -> dict[str, str]:
+def _given(scratch: Path) -> dict[str, str]:
+    """Tokens of logins that this run was given, so far (`run.sources.login`, `run.broker`)."""
+    found = (files.read_object(scratch / "secrets.json") or {}).get("secrets")
+    return {str(name): str(value) for name, value in found.items()} if isinstance(found, dict) else {}
+
+
+def _secrets(scratch: Path, lag: Lag) -> dict[str, str]:
     """What must be redacted; waits until the configuration can be read, because nothing may be written before."""
     delay = FIRST_PAUSE
     while True:
         try:
-            return settings.load(cwd=Path("/")).secrets()
+            return {**settings.load(cwd=Path("/")).secrets(), **_given(scratch)}
         except (PtbError, OSError) as error:
             lag.begin(f"the secrets to redact are not known: {error}")
             time.sleep(delay)
@@ -319,7 +348,7 @@ def follow(scratch: Path, ptb_dir: Path, family: str) -> None:
     reader = Reader(scratch, lag, lambda: holder[0].outputs if holder else None)
     reader.start()
     try:
-        follower = Follower(scratch, ptb_dir, family, _secrets(lag), lag)
+        follower = Follower(scratch, ptb_dir, family, _secrets(scratch, lag), lag)
         holder.append(follower)
         while True:
             reader.grown.clear()

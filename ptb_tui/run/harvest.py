@@ -6,6 +6,7 @@ place, checked, brought to the disk and then renamed; `.ptb/harvest.json` is wri
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import stat
@@ -15,14 +16,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ptb_tui.core import files
+from ptb_tui.core import clock, files
 from ptb_tui.core.errors import PtbError, StepError
 from ptb_tui.core.layout import RunFiles
 from ptb_tui.core.text import sanitize
 from ptb_tui.evaluation import fingerprint
-from ptb_tui.run import copying
+from ptb_tui.run import copying, gpu_check
+from ptb_tui.run.cli_record import LIMIT, version_block, version_file
 from ptb_tui.run.copying import Copied, Limits
 from ptb_tui.run.diagnostics import END, ExitFacts, diagnostics, exit_facts_of, time_taken
+from ptb_tui.run.returning import take_back
 
 HOME_INSIDE = "/home/ben"
 MODEL_LIMITS = Limits(files=fingerprint.MAX_FILES, bytes=2 << 40)
@@ -90,7 +93,8 @@ def harvest_model(ptb: Path, home: Path, limits: Limits = MODEL_LIMITS) -> tuple
         return "", None, why
     partial = run_dir / ".final_model.partial"
     copying.clear(partial)
-    copied = copying.copy_tree(home, source, partial, limits, aliases=aliases, within="task")
+    with copying.room_given_back(partial):
+        copied = copying.copy_tree(home, source, partial, limits, aliases=aliases, within="task")
     digest = fingerprint.digest(copied.files)
     before = (files.read_object(manifest, 64 << 20) or {}).get("digest")
     if (run_dir / "metrics.json").exists() and before != digest:
@@ -172,8 +176,9 @@ def harvest_task(ptb: Path, home: Path, limits: Limits = TASK_LIMITS, *, model_t
     copying.clear(partial)
     models = _ModelFolders(home)
     skip = frozenset(("task/final_model",)) if model_taken else frozenset()
-    copied = copying.copy_tree(home, "task", partial, limits, skip=skip, choose=models)
-    copying.flush(partial)
+    with copying.room_given_back(partial):
+        copied = copying.copy_tree(home, "task", partial, limits, skip=skip, choose=models)
+        copying.flush(partial)
     copying.put_in_place(partial, ptb.parent / "task")
     _write(ptb / "model_folders.json", {"v": 1, "count": models.count, "folders": models.found})
     _write(
@@ -234,6 +239,9 @@ def harvest(
     """
     ptb = run_dir / ".ptb"
     done = ptb / "harvest.json"
+    for folder in (job_home, job_home / "task"):  # an agent may have taken the rights from its own home
+        if _is_folder(folder):
+            copying.open_up(str(folder), folder.lstat(), stat.S_IRWXU)
     if not _is_folder(job_home):
         before = files.read_object(done)
         if before is None:
@@ -247,16 +255,18 @@ def harvest(
         digest, model, model_why = harvest_model(ptb, job_home, model_limits)
         task = harvest_task(ptb, job_home, task_limits, model_taken=model is not None)
     _keep_ledger(job_home.parent / "egress.jsonl", ptb / "egress.jsonl")
-    version = files.read_bytes(job_home / "cli_version.txt", 65536)
+    recorded = (files.read_object(ptb / "provenance.json") or {}).get("cli")
+    left = files.read_bytes(job_home / "cli_version.txt", LIMIT)
+    version = version_file(recorded if isinstance(recorded, dict) else {}, left, clock.utc_text())
     try:
-        if version is not None:
-            files.replace(run_dir / "cli_version.txt", version)
+        files.replace(run_dir / "cli_version.txt", version)
         if exit_facts.elapsed_s is not None:
             files.replace(run_dir / "time_taken.txt", time_taken(exit_facts.elapsed_s))
     except OSError as error:
         raise copying.refusal(error, f"writing into {run_dir}") from error
     entries = len(os.listdir(run_dir / "final_model")) if model is not None else 0
-    _append_once(run_dir / "output.log", diagnostics(exit_facts, hours, entries, job_home))
+    words = diagnostics(exit_facts, hours, entries, job_home) + version_block(version)
+    _append_once(run_dir / "output.log", words)
     report = HarvestReport(
         model="present" if model is not None else "absent",
         model_digest=digest,
@@ -288,10 +298,13 @@ def harvest_main(argv: Sequence[str]) -> int:
             hours=float(hours) if isinstance(hours, int | float) else None,
         )
         result = {"outcome": "done", "cause": "", "why": report.model_why, **report.to_json()}
+        result |= gpu_check.facts(scratch / "raw", spec.get("gpus"))
     except (PtbError, OSError) as error:
         found = copying.refusal(error, str(error.filename)) if isinstance(error, OSError) else error
         cause = found.cause if isinstance(found, StepError) else "unknown"
         result = {"outcome": "failed", "cause": cause, "why": sanitize(found.message, limit=2000)}
+    with contextlib.suppress(OSError):  # a full scratch: the next attempt takes it back
+        result |= take_back(scratch)
     text = files.dump({"v": 1, **result})
     try:
         files.replace(step / "result.json", text)

@@ -27,11 +27,26 @@ GPU_SLOTS = Path("/var/tmp/ptb-slots")
 def state_folder(root: Root) -> Path:
     """This user's lock folder for this root, made if needed. StorageError when somebody else made it."""
     for folder in (root.state.parent, root.state):
-        folder.mkdir(mode=0o700, exist_ok=True)
-        info = os.lstat(folder)
-        if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.getuid():
-            raise StorageError(f"{folder} belongs to somebody else", hint="remove it or ask its owner to")
+        own_folder(folder)
     return root.state
+
+
+def own_folder(folder: Path) -> None:
+    """Make a folder that this user alone can enter, or take the one that is there.
+
+    StorageError when it is a link or belongs to somebody else, who could put there what we would run. Otherwise
+    OSError, and then there is none.
+    """
+    try:
+        info = os.lstat(folder)
+    except FileNotFoundError:
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(folder, 0o700)
+        info = os.lstat(folder)
+    if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.getuid():
+        raise StorageError(f"{folder} belongs to somebody else", hint="remove it or ask its owner to")
+    if stat.S_IMODE(info.st_mode) != 0o700:
+        os.chmod(folder, 0o700)
 
 
 def take(path: Path) -> int | None:

@@ -20,7 +20,10 @@ from ptb_tui.core.errors import NotFound
 from ptb_tui.core.layout import Root, RunFiles
 
 GONE = ".gone"  # ends the name of a step's scratch that is being removed
-KEEP = ("PTB_ENV_FILE", "PTB_SCRATCH", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "LANG", "TZ")
+KEEP = (
+    *("PTB_ENV_FILE", "PTB_SCRATCH", "HF_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "LANG", "TZ"),
+    *("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy", "NO_PROXY", "no_proxy", "SSL_CERT_FILE"),  # a gateway's
+)
 
 
 def find(root: Root, run_id: int) -> RunFiles:
@@ -58,8 +61,12 @@ def site(root: Root) -> dict[str, Any]:
 
 def run_scratch(root: Root, run_id: int) -> Path:
     """Node-local scratch of a run, outside every sandbox: `scratch` of the site, else `PTB_SCRATCH`, else /var/tmp."""
-    base = str(site(root).get("scratch") or os.environ.get("PTB_SCRATCH") or "/var/tmp")
-    return root.scratch(Path(base), run_id)
+    return root.scratch(scratch_base(root), run_id)
+
+
+def scratch_base(root: Root) -> Path:
+    """Where runs of this site have their scratch on a node."""
+    return Path(str(site(root).get("scratch") or os.environ.get("PTB_SCRATCH") or "/var/tmp"))
 
 
 def program(root: Root, spec: Mapping[str, Any]) -> Path:
@@ -100,16 +107,20 @@ def settle(root: Root, run: RunFiles, run_id: int) -> None:
             shutil.rmtree(scratch, ignore_errors=True)
 
 
-def start_dispatch(root: Root) -> None:
-    """Look after the queue in a process of its own that outlives the caller."""
+def entry() -> Path:
+    """The file that starts this program: `ptb` of a bundle, elsewhere the package's `__main__.py`."""
     package = Path(__file__).resolve().parents[1]
     beside = package.parent / "ptb"
-    entry = [str(beside)] if beside.is_file() else [str(package / "__main__.py")]
+    return beside if beside.is_file() else package / "__main__.py"
+
+
+def start_dispatch(root: Root) -> None:
+    """Look after the queue in a process of its own that outlives the caller."""
     logs = root.own("logs")
     logs.mkdir(parents=True, exist_ok=True)
     with open(logs / "dispatch.log", "ab") as log:
         subprocess.Popen(
-            [sys.executable, "-I", *entry, "dispatch", str(root.path)],
+            [sys.executable, "-I", str(entry()), "dispatch", str(root.path)],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

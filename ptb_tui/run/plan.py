@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Literal
 
-from ptb_tui.content.agents import load_agent
+from ptb_tui.content.agents import Agent, load_agent
 from ptb_tui.content.judges import load_judge
 from ptb_tui.content.lookup import Content
 from ptb_tui.content.protocols import Protocol, fingerprint, load_protocol
 from ptb_tui.content.tasks import Task, load_task
 from ptb_tui.core.causes import cause
 from ptb_tui.core.errors import NotAllowed, PtbError
+from ptb_tui.core.keys import not_for_agents
 from ptb_tui.core.layout import Root
 from ptb_tui.core.settings import Settings
 from ptb_tui.core.spec import (
@@ -31,10 +33,11 @@ from ptb_tui.core.spec import (
 from ptb_tui.core.states import State
 from ptb_tui.results.records import RunRecord
 from ptb_tui.results.store import scan
-from ptb_tui.run import sources
+from ptb_tui.run import judges, place, sandboxes, sources
 from ptb_tui.run.sandboxes import for_run
-
-ENGINES = ("rules",)  # what this version can run
+from ptb_tui.run.sources import endpoint, login
+from ptb_tui.run.sources.login import agent_keys
+from ptb_tui.sandbox.select import OVER_IMAGES
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +99,18 @@ def _judges(content: Content, protocol: Protocol, judging: Judging) -> tuple[Jud
     return tuple(plans)
 
 
-def _key_problems(keys: Sequence[str], values: Mapping[str, str], env_file: object) -> list[Problem]:
-    missing = [key for key in keys if not values.get(key)]
-    where = str(env_file or ".env")
-    return [Problem(words=f"{key} has no value", remedy=f"put {key}=… into {where}") for key in missing]
+def _key_problems(spec: RunSpec, agent: Agent, task: Task, settings: Settings) -> list[Problem]:
+    """Keys that the run may have and that have no value here (H §1.5)."""
+    required, where = task.info.required_api_keys, str(settings.env_file or ".env")
+    wanted = agent_keys(agent, spec.config, required, settings.values)
+    found = [
+        Problem(words=f"{key} has no value", remedy=f"put {key.partition(' ')[0]}=… into {where}")
+        for key in wanted.missing(settings.values)
+    ]
+    for key in not_for_agents(agent.keys, required):
+        words = f"{key} goes to the graders of tasks that need it, not to agents such as {agent.name}"
+        found.append(Problem(words=words, remedy=f"CODEX_API_KEY in {agent.folder / 'api_keys.json'}"))
+    return found
 
 
 _SETTINGS = ("protocol", "judges", "judges_when", "network", "keys", "endpoints")
@@ -119,8 +130,6 @@ def _refused(sweep: Sweep) -> tuple[Problem, ...]:
     """What a sweep may say but this version does not do: a promise that nobody keeps costs money or a wrong score."""
     asked = {
         "limits.budget_usd": sweep.limits.budget_usd is not None,
-        "limits.per_credential": sweep.limits.per_credential is not None,
-        "endpoints": bool(sweep.endpoints),
         "backend": bool(sweep.backend),
     }
     return tuple(
@@ -140,13 +149,14 @@ class Planner:
     sandbox: str
     existing: Mapping[tuple[str, str, str], Existing]
     refused: tuple[Problem, ...] = ()  # what the sweep asks and this version would silently not do
+    endpoints: Mapping[str, str] = field(default_factory=dict)  # the site's
 
     def spec(self, sweep: Sweep, agent: SweepAgent, task: Task, model: str, protocol: Protocol, n: int) -> RunSpec:
         """The spec of one cell, without id and token."""
         experiment = agent.experiment if agent.experiment is not None else sweep.experiment
         loaded = load_agent(self.content, agent.agent)
-        keys = tuple(dict.fromkeys((*loaded.keys, *task.info.required_api_keys)))
-        return RunSpec(
+        keys = agent_keys(loaded, agent.config, task.info.required_api_keys, self.settings.values).names
+        spec = RunSpec(
             agent=agent.agent,
             config=agent.config,
             benchmark=task.name,
@@ -160,15 +170,18 @@ class Planner:
             judges_when=sweep.judging.when or "inline",
             network=protocol.agents_network,
             keys=keys,
-            endpoints={key: value for key, value in sweep.endpoints.items() if key == agent.agent},
+            endpoints=endpoint.resolve(loaded, sweep.endpoints, self.endpoints),
             sweep=sweep.digest,
             sweep_name=sweep.name,
             max_parallel=sweep.limits.max_parallel,
-        ).sealed()
+            **login.of_spec(loaded, sweep.limits.per_credential),
+            scratch_gib=protocol.scratch_gib,
+        )
+        return sandboxes.pin(self.root, spec, self.content, self.settings, self.sandbox).sealed()
 
     def _problems(self, spec: RunSpec, task: Task, protocol: Protocol) -> list[Problem]:
-        problems = [*self.refused, *_key_problems(spec.keys, self.settings.values, self.settings.env_file)]
         agent = load_agent(self.content, spec.agent)
+        problems = [*self.refused, *_key_problems(spec, agent, task, self.settings)]
         look = sources.Look(self.root, spec, agent, task, protocol, self.content, self.settings)
         if task.test_data is None:
             problems.append(
@@ -185,12 +198,16 @@ class Planner:
         if spec.gpus == 0 and not protocol.allow_no_gpu:
             problems.append(Problem(words=f"protocol {protocol.name} needs a GPU", remedy="gpus = 1"))
         for judge in spec.judges:
-            if judge.engine not in ENGINES:
+            if judge.engine not in judges.ENGINES:
                 words = f"judge engine {judge.engine} of {judge.judge} cannot run in this version"
                 problems.append(Problem(words=words, remedy='[judging] engine = "rules"'))
         try:
             problems += sources.problems(look)
-            for_run(self.root, spec, self.content, self.sandbox)
+            if sandboxes.word(self.root, self.sandbox) in OVER_IMAGES:
+                sandboxes.need_images(spec, self.content, self.settings)
+            problems += judges.problems(look, self.sandbox)
+            for role in sandboxes.roles(spec):
+                for_run(self.root, spec, self.content, self.sandbox, role)
         except PtbError as error:
             problems.append(Problem(words=error.message, remedy=error.hint))
         return problems
@@ -207,7 +224,8 @@ class Planner:
             return PlanCell(spec=spec, action="running", run_id=now.active.id, why="is under way", problems=remarks)
         problems = self._problems(spec, task, protocol)
         why = f"attempt {now.attempts + 1}: earlier ones do not count" if now.attempts else ""
-        return PlanCell(spec=spec, action="blocked" if problems else "submit", why=why, problems=tuple(problems))
+        action: Literal["blocked", "submit"] = "blocked" if any(problem.blocks for problem in problems) else "submit"
+        return PlanCell(spec=spec, action=action, why=why, problems=tuple(problems))
 
 
 def known_agents(content: Content) -> tuple[str, ...]:
@@ -215,11 +233,27 @@ def known_agents(content: Content) -> tuple[str, ...]:
     return content.names("agents")
 
 
-def make_plan(sweep: Sweep, root: Root, content: Content, settings: Settings, sandbox: str = "auto") -> Plan:
-    """The plan of a sweep at this site. Errors in what the sweep names are raised; what a site lacks is a problem."""
-    planner = Planner(
-        root, content, settings, sandbox, existing_runs(scan(root, known_agents(content))), _refused(sweep)
+def make_plan(
+    sweep: Sweep,
+    root: Root,
+    content: Content,
+    settings: Settings,
+    sandbox: str = "auto",
+    endpoints: Mapping[str, str] | None = None,
+) -> Plan:
+    """The plan of a sweep at this site. Errors in what the sweep names are raised; what a site lacks is a problem.
+
+    `sandbox` and `endpoints` are the operator's words for this site; what `site.toml` says goes before them.
+    """
+    of_site = place.site(root).get("endpoints")
+    table = {str(key): str(url) for key, url in (of_site if isinstance(of_site, dict) else endpoints or {}).items()}
+    refused = (
+        *_refused(sweep),
+        *endpoint.unknown(sweep.endpoints, content, "[endpoints] of the sweep"),
+        *endpoint.unknown(table, content, "[endpoints] of the site"),
     )
+    existing = existing_runs(scan(root, known_agents(content)))
+    planner = Planner(root, content, settings, sandbox, existing, refused, table)
     tasks = {name: load_task(content, name) for name in sweep.tasks}
     cells: list[PlanCell] = []
     for agent in sweep.agents:
@@ -235,10 +269,10 @@ def make_plan(sweep: Sweep, root: Root, content: Content, settings: Settings, sa
         raise NotAllowed(
             f"the sweep names {' / '.join(twice[0])} more than once", hint="set `experiment` or `repeats` instead"
         )
-    sandboxes = set()
+    chosen = set()
     for cell in cells:
         try:
-            sandboxes.add(for_run(root, cell.spec, content, sandbox).name)
+            chosen.add(for_run(root, cell.spec, content, sandbox).name)
         except PtbError:
             continue
-    return Plan(sweep=sweep, cells=tuple(cells), sandbox=", ".join(sorted(sandboxes)))
+    return Plan(sweep=sweep, cells=tuple(cells), sandbox=", ".join(sorted(chosen)))

@@ -8,9 +8,9 @@ Nothing that can be killed, upgraded or blocked stands between a command and its
 reading end open and starts `cat` again if it dies. Everything is imported at the start; the shim needs the results
 tree only for its last act. Standard library alone.
 
-Reads `<scratch>/launch.json` {argv, cwd, limits, deadline_s, grace_s, runtime, companion} and the exact environment as
-JSON from stdin. Writes `<scratch>/shim.json` (identities) and `exit.json` in the scratch and in the step's folder.
-SIGTERM stops the command; the reason is in `<scratch>/stop.json`.
+Reads `<scratch>/launch.json` {argv, cwd, limits, deadline_s, grace_s, runtime, began, starter, companion, listen} and
+the exact environment as JSON from stdin. Writes `<scratch>/shim.json` (identities) and `exit.json` in the scratch and
+in the step's folder. SIGTERM stops the command; the reason is in `<scratch>/stop.json`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import select
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -29,10 +31,20 @@ from typing import Any
 
 from ptb_tui.core import clock, files
 from ptb_tui.run import processes
-from ptb_tui.sandbox.base import apply_limits
+from ptb_tui.run.zero import LOOK_S, Zero
+from ptb_tui.sandbox import base as sandbox
 
 LEFTOVER_S = 30.0  # to end what the command left behind
 RELAY_S = 10.0  # for the relay to drain the pipe
+RELAY_WAIT_S = 0.2  # before a relay that died is started again; more each time, as with the companion
+LONGEST_WAIT_S = 5.0
+RUNTIME_BYTES = 16 << 10  # of a trace that holds a runtime's words alone
+_RUNTIME = re.compile(  # how lines of a runtime that fails begin
+    r"(\x1b\[[0-9;]*m)*((FATAL|ERROR|WARNING|INFO|VERBOSE|DEBUG|panic|fatal error|runtime)\b|"
+    r"(/\S*/)?(bwrap|fuse[\w-]*|squashfuse\w*|apptainer|singularity|starter\w*|sh|mount): )"
+)
+RESERVE = 16 << 20  # bytes of the scratch held back for our own last words, in case the command fills the disk
+FULL = 1 << 20  # a disk with less room than this counts as full
 
 
 def _oom_kills() -> int:
@@ -43,6 +55,34 @@ def _oom_kills() -> int:
             if line.startswith("oom_kill "):
                 return int(line.split()[1])
     return 0
+
+
+def _runtime_words(path: Path) -> str:
+    """The end of what a runtime printed, for a message. Empty when it is more than a runtime says: an agent did."""
+    text = ""
+    with contextlib.suppress(OSError), open(path, "rb") as file:
+        text = file.read(RUNTIME_BYTES + 1).decode("utf-8", "replace")
+    lines = [line for line in text.splitlines() if line.strip()]
+    if not lines:
+        return "it says nothing"
+    own = any(_RUNTIME.match(line) for line in (lines[0], lines[-1]))
+    return " ".join(text.split())[-400:] if own and len(text) <= RUNTIME_BYTES else ""
+
+
+def _listen(port: object) -> tuple[socket.socket | None, str]:
+    """A port of the host's loopback for the companion: held here, so that it is taken before the command begins and
+    requests wait while a companion is started again. None when there is none to hold; and why one could not be had."""
+    if not isinstance(port, int) or not 0 < port < 65536:
+        return None, ""
+    listening = socket.socket()
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(("127.0.0.1", port))
+        listening.listen(64)
+    except OSError as error:
+        listening.close()
+        return None, f"port {port} of 127.0.0.1, where the login is to be renewed, is not to be had: {error.strerror}"
+    return listening, ""
 
 
 class Shim:
@@ -57,6 +97,8 @@ class Shim:
         self.children: list[subprocess.Popen[bytes]] = []  # held, or subprocess would reap them behind our back
         self.companion_due = 0.0
         self.companion_wait = 0.2
+        self.relay_due = 0.0
+        self.relay_wait = RELAY_WAIT_S
         self.wake_r, wake_w = os.pipe()
         os.set_blocking(wake_w, False)
         os.set_blocking(self.wake_r, False)
@@ -66,6 +108,7 @@ class Shim:
         signal.signal(signal.SIGTERM, self._asked)
         self.raw = os.open(scratch / "raw", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self.pipe_r, self.pipe_w = os.pipe()
+        self.listening, self.problem = _listen(self.launch.get("listen"))
 
     def _asked(self, *_: object) -> None:
         self.stop_asked = True
@@ -108,14 +151,36 @@ class Shim:
             stdin=subprocess.DEVNULL,
             stdout=self.pipe_w,
             stderr=self.pipe_w,
-            preexec_fn=(lambda: apply_limits(limits)) if limits else None,
+            preexec_fn=(lambda: sandbox.apply_limits(limits)) if limits else None,
         )
+
+    def _hold_room(self) -> None:
+        """Keep room for the exit record and what the follower notes, which a full disk would refuse otherwise."""
+        with contextlib.suppress(OSError), open(self.scratch / "reserve", "wb") as file:
+            os.posix_fallocate(file.fileno(), 0, RESERVE)
+
+    def _full(self) -> bool:
+        """Whether the scratch's disk has no room left beyond what we hold."""
+        with contextlib.suppress(OSError):
+            space = os.statvfs(self.scratch)
+            return (space.f_bavail if os.geteuid() else space.f_bfree) * space.f_frsize < FULL
+        return False
+
+    def _tend_relay(self, *, last: bool = False) -> None:
+        """Keep a relay alive, but not at any rate: it ends at once where the command closed its output or filled the
+        disk. `last`: whatever is still in the pipe has to go now.
+        """
+        if self.relay in self.statuses:
+            del self.statuses[self.relay]
+            self.relay = 0
+            self.relay_due = clock.monotonic() + self.relay_wait
+            self.relay_wait = min(LONGEST_WAIT_S, self.relay_wait * 2)
+        if not self.relay and (last or clock.monotonic() >= self.relay_due):
+            self._start_relay()
 
     def _tend(self) -> None:
         """Keep relay and companion alive."""
-        if self.relay in self.statuses:
-            del self.statuses[self.relay]
-            self._start_relay()
+        self._tend_relay()
         argv = self.launch.get("companion")
         if not argv:
             return
@@ -123,20 +188,25 @@ class Shim:
             del self.statuses[self.companion]
             self.companion = 0
             self.companion_due = clock.monotonic() + self.companion_wait
-            self.companion_wait = min(5.0, self.companion_wait * 2)
+            self.companion_wait = min(LONGEST_WAIT_S, self.companion_wait * 2)
         if not self.companion and clock.monotonic() >= self.companion_due:
+            held = (self.listening.fileno(),) if self.listening else ()
+            more: dict[str, Any] = {"stdin": subprocess.DEVNULL, "cwd": "/", "pass_fds": held}
             with open(self.scratch / "companion.log", "ab") as log:
-                self.companion = self._start(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/")
+                self.companion = self._start([*argv, *map(str, held)], stdout=log, stderr=log, **more)
 
     def _tree(self) -> list[int]:
-        return processes.descendants(os.getpid(), spare=(self.relay, self.companion))
+        """What the command started: not the relay, the companion, or a renewal of a login that outlives its companion,
+        whose loss in the middle would lose the login; a judge's companions are those of its sessions."""
+        spare = [self.relay, self.companion]
+        for folder in (self.scratch, *self.scratch.glob("try-*")):
+            renewal = clock.process_from(files.read_object(folder / "renewing.json", 4096))
+            spare += [renewal.pid] if renewal and clock.alive(renewal) else []
+        return processes.descendants(os.getpid(), spare=spare)
 
     def _end_command(self, grace: float) -> bool:
-        """TERM to everything of the command but the sandbox's own process, then KILL. True when KILL was needed."""
-        runtime = str(self.launch.get("runtime") or "")
-        tree = self._tree()
-        inner = [pid for pid in tree if not (runtime and processes.runs_file(pid, runtime))]
-        for pid in inner or tree:
+        """TERM to everything of the command but what holds its sandbox, then KILL. True when KILL was needed."""
+        for pid in processes.polite(self._tree(), str(self.launch.get("runtime") or "")):
             processes.send(pid, signal.SIGTERM)
         limit = clock.monotonic() + grace
         while self.command not in self.statuses and clock.monotonic() < limit:
@@ -162,15 +232,22 @@ class Shim:
     def run(self) -> int:
         """Start, wait, stop when asked or due, record."""
         oom_before = _oom_kills()
+        self._hold_room()
         grace = float(self.launch.get("grace_s", 30))
         self._start_relay()
-        self._tend()
-        problem = ""
+        problem = self.problem
+        if not problem:
+            self._tend()
+        began = Path(str(self.launch["began"])) if self.launch.get("began") else None
         start, wall = clock.monotonic(), time.time()
+        zero = Zero(str(self.launch.get("starter") or ""), start, began)
+        agent_start: float | None = None
         try:
-            self._start_command()
+            if not problem:
+                self._start_command()
         except (OSError, subprocess.SubprocessError) as error:
             problem = f"{self.launch['argv'][0]}: {error}"
+        if problem:
             os.write(self.pipe_w, f"[ptb] the command could not be started: {problem}\n".encode())
         os.close(self.pipe_w)
         identity = clock.identify(self.command) if self.command else None
@@ -187,7 +264,9 @@ class Shim:
         deadline = start + float(self.launch["deadline_s"])
         stopped, killed = "", False
         while self.command and self.command not in self.statuses:
-            left = deadline - clock.monotonic()
+            if not zero.known and (moment := zero.look(self._tree())) is not None:
+                agent_start, deadline = moment, moment + float(self.launch["deadline_s"])
+            left = deadline - clock.monotonic() if zero.known else LOOK_S
             if self.stop_asked or left <= 0:
                 stopped = "deadline"
                 if self.stop_asked:
@@ -198,15 +277,19 @@ class Shim:
                     self._nap(0.2)
                 break
             self._tend()
-            self._nap(min(left, 2.0))
+            self._nap(min(left, 2.0 if self.relay else 0.1))
         end = clock.monotonic()
         left_alive = self._end_rest()
+        full = self._full()
+        self._tend_relay(last=True)
         limit = clock.monotonic() + RELAY_S
         while self.relay not in self.statuses and clock.monotonic() < limit:
             self._nap(0.1)
         for pid in (self.relay, self.companion):
             if pid and pid not in self.statuses:
                 processes.send(pid, signal.SIGTERM)
+        if not (stopped or problem or zero.has_begun()) and (words := _runtime_words(self.scratch / "raw")):
+            problem = f"the sandbox did not start: {words}"
         status = self.statuses.get(self.command)
         code = os.waitstatus_to_exitcode(status) if status is not None else None
         record = files.dump(
@@ -222,15 +305,20 @@ class Shim:
                 "ended": clock.utc_text(),
                 "mono_start": start,
                 "mono_end": end,
+                "zero_s": round(agent_start - start, 3) if agent_start is not None else None,
                 "boot": clock.boot_id(),
                 "left_alive": left_alive,
                 "oom": _oom_kills() > oom_before,
+                "full": full,
             }
         )
-        files.replace(self.scratch / "exit.json", record)
-        with contextlib.suppress(OSError):  # the supervisor copies it when the results tree refuses now
-            files.replace(self.step / "exit.json", record)
-        return 0
+        (self.scratch / "reserve").unlink(missing_ok=True)
+        written = 0
+        for folder in (self.scratch, self.step):  # the supervisor copies it when the results tree refuses now
+            with contextlib.suppress(OSError):
+                files.replace(folder / "exit.json", record)
+                written += 1
+        return 0 if written else 1
 
 
 def main(argv: Sequence[str]) -> int:

@@ -25,8 +25,11 @@ from ptb_tui.core.errors import PtbError, StepError, StorageError
 from ptb_tui.core.layout import Root, RunFiles, StepName
 from ptb_tui.run import locks, place, processes
 from ptb_tui.run.erasing import erase
-from ptb_tui.run.outcomes import agent_outcome, program_outcome
+from ptb_tui.run.following import Following
+from ptb_tui.run.outcomes import agent_end, program_outcome
 from ptb_tui.run.telemetry import Sampler, public_block, public_header
+from ptb_tui.run.usage import Usage, most_bytes
+from ptb_tui.sandbox.base import passed
 
 TICK_S = 0.25
 SAMPLE_S = 10.0
@@ -35,7 +38,6 @@ PREPARE_LIMIT_S = 900.0
 HARVEST_LIMIT_S = 4 * 3600.0
 HARVEST_TRIES = 3
 MAX_TRIES = 50  # supervisors of one step that may end by an error of a disk
-FOLLOWER_END_S = 10.0  # from its last file to its end
 
 
 class JobView(Protocol):
@@ -59,6 +61,16 @@ class JobView(Protocol):
         ...
 
 
+def _own_scratch(scratch: Path) -> None:
+    """Our folder over the scratch of all runs (`Root.scratch`), which may lie where everybody can write.
+
+    StorageError when it is not ours. Where it cannot be made, the step says so itself.
+    """
+    with contextlib.suppress(OSError):
+        scratch.parent.parent.mkdir(parents=True, exist_ok=True)
+        locks.own_folder(scratch.parent)
+
+
 class Step:
     """One step of the job."""
 
@@ -66,8 +78,7 @@ class Step:
         self.job, self.name, self.folder_name = job, name, folder
         self.scratch = job.scratch / folder
         self.log = events.Writer(self.folder)
-        self.follower: subprocess.Popen[bytes] | None = None
-        self.follower_due, self.follower_wait = 0.0, 0.5
+        self.following = Following(self.scratch)
         self.shim: subprocess.Popen[bytes] | None = None
         self.begun = False  # whether the command may have been started
 
@@ -78,6 +89,11 @@ class Step:
 
     def run(self) -> tuple[str, str, str]:
         """Bring the step to its end from wherever it is; returns (outcome, cause, why) as recorded."""
+        try:
+            _own_scratch(self.job.scratch)
+        except StorageError as error:  # nothing in there is ours, neither evidence nor a program to start
+            self.log.append("ended", outcome="failed", cause="prepare_failed", why=f"{error}; {error.hint}")
+            return "failed", "prepare_failed", str(error)
         try:
             outcome, reason, why, facts = self._run()
         except StepError as error:
@@ -203,7 +219,8 @@ class Step:
             )
             if answer.returncode != 0:
                 raise StepError(answer.stderr.decode("utf-8", "replace")[-500:], cause="credential")
-            environment.update(json.loads(answer.stdout))
+            given = {str(name): str(value) for name, value in json.loads(answer.stdout).items()}
+            environment.update(passed(given, str(launch.get("prefix") or ""), bool(launch.get("encoded"))))
         environment["PTB_STEP"] = str(self.scratch)
         self.begun = True
         self.shim = subprocess.Popen(
@@ -235,11 +252,13 @@ class Step:
         """Until the shim is gone: keep the follower alive, pass on a stop, take samples."""
         sampler = Sampler([os.getpid()] if self.shim else [], self.scratch, place.slot_gpus(self.job.slot))
         asked, sampled, public = "", 0.0, 0.0
+        usage, most = Usage(self.scratch), most_bytes(self.job.spec, place.site(self.job.root))
         while self._shim_alive():
             self._tend_follower()
             if not asked:
+                held = usage.poll(sampler.pid_roots) if most else 0
                 with contextlib.suppress(OSError):  # a results tree that does not answer stops nothing
-                    asked = self._pass_on_stop()
+                    asked = self._pass_on_stop("disk_full" if (held or 0) > most else "")
             now = clock.monotonic()
             if now - sampled >= SAMPLE_S:
                 sampled = now
@@ -257,16 +276,23 @@ class Step:
                                 out.write(public_header(PUBLIC_SAMPLE_S))
                             out.write(public_block(sample))
             self._pause(TICK_S)
+        usage.close()
         if not self.job.lock_fds:
             self._take_locks()
 
-    def _pass_on_stop(self) -> str:
-        """Tell the shim to stop when somebody asked for it; the reason, or empty when there is none or no shim yet."""
+    def _pass_on_stop(self, limit: str) -> str:
+        """Tell the shim to stop when somebody asked for it or a limit was passed; the reason, or empty when there is
+        none or no shim yet."""
         asked = "cancel" if self.job.files.cancel.exists() else self.job.why_stop
-        asked = "fence" if not asked and self.job.files.fence.exists() else asked
+        asked = "fence" if not asked and self.job.files.fence.exists() else asked or limit
         if not asked:
             return ""
-        files.replace(self.scratch / "stop.json", files.dump({"why": asked}))
+        try:
+            files.replace(self.scratch / "stop.json", files.dump({"why": asked}))
+        except OSError:  # a command that filled the disk must not go on because of that
+            (self.scratch / "reserve").unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                files.replace(self.scratch / "stop.json", files.dump({"why": asked}))
         record = files.read_object(self.scratch / "shim.json") or {}
         if not processes.send_exactly(clock.process_from(record.get("shim")), signal.SIGTERM):
             return ""
@@ -295,50 +321,32 @@ class Step:
                 time.sleep(TICK_S)
 
     def _tend_follower(self) -> None:
-        if self.name.kind != "agent" or (self.scratch / "follow.done").exists():
-            return
-        if self.follower is not None and self.follower.poll() is None:
-            return
-        now = clock.monotonic()
-        if self.follower is not None:
-            self.follower, self.follower_due = None, now + self.follower_wait
-            self.follower_wait = min(10.0, self.follower_wait * 2)
-        if now >= self.follower_due:
-            family = str((files.read_object(self.scratch / "launch.json") or {}).get("trace") or "plain")
-            with open(self.scratch / "follow.log", "ab") as log:
-                self.follower = subprocess.Popen(
-                    self.job.verb("follow", self.scratch, self.job.files.ptb, family),
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    cwd="/",
-                    start_new_session=True,
-                )
+        if self.name.kind == "agent":
+            self.following.tend(lambda family: self.job.verb("follow", self.scratch, self.job.files.ptb, family))
 
     def _finish(self) -> tuple[str, str, str, dict[str, Any]]:
         """After the command: its exit record, the rest of its trace, the harvest, the outcome."""
         record = files.read_object(self.folder / "exit.json")
         if record is None and (record := files.read_object(self.scratch / "exit.json")) is not None:
             files.replace(self.folder / "exit.json", files.dump(record))
-        processes.end_marked(*(f"{name}={self.scratch}".encode() for name in ("PTB_STEP", "PTB_RELAY")))
+        marks = [f"{name}={self.scratch}".encode() for name in ("PTB_STEP", "PTB_RELAY")]
+        processes.end_marked(marks[0], marks[1], self.scratch)
         if not self.scratch.is_dir() and self.name.kind == "agent":
-            return (*agent_outcome(record, self._cancel_words()), self._harvested())
+            return agent_end(record, self._cancel_words(), self._harvested())
         if self.name.kind != "agent":
             return self._finish_program(record)
         size = (self.scratch / "raw").stat().st_size if (self.scratch / "raw").exists() else 0
         files.replace(self.scratch / "raw.end", files.dump({"size": size}))
         self.log.append("phase", name="trace")
-        while not (self.scratch / "follow.done").exists():
+        while not self.following.done:
             self._tend_follower()
             time.sleep(TICK_S / 2)
         done = files.read_object(self.scratch / "follow.done") or {}
         self.log.append("phase", name="harvest")
-        facts = self._harvest({key: done.get(key) for key in ("lines", "late", "redacted", "raw_sha256")})
-        if self.follower is not None:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self.follower.wait(FOLLOWER_END_S)
+        facts = self._harvest({key: done.get(key) for key in ("lines", "late", "redacted", "raw_sha256", "ending")})
+        self.following.end()
         self._drop_scratch()
-        return (*agent_outcome(record, self._cancel_words()), facts)
+        return agent_end(record, self._cancel_words(), facts)
 
     def _harvested(self) -> dict[str, Any]:
         """What a former supervisor brought home before it removed the scratch. StepError when it had not."""

@@ -8,7 +8,9 @@ Standard library alone.
 
 from __future__ import annotations
 
+import base64
 import os
+import re
 import resource
 import stat
 from collections.abc import Mapping
@@ -17,9 +19,13 @@ from pathlib import Path, PurePosixPath
 from typing import Protocol
 
 from ptb_tui.core.errors import StepError
+from ptb_tui.sandbox import keyring
 
 NETWORKS = ("full", "none", "gateway")
 HOME = "/home/ben"  # home inside an isolated sandbox (H §1.3)
+BEGAN = "/run/ptb/began"  # inside: what `Command.began` is outside
+BEGIN = f"true >{BEGAN}; "  # in a shell inside: changes that file, which needs no room on a full disk
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")  # of a variable that a shell passes on
 SYSTEM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 
 
@@ -42,7 +48,10 @@ class Request:
     the companion's socket, which has a directory of its own (the directory is what goes in, so that a restarted
     companion is found at the same name). `reach` are ports of the host's loopback that the command finds at the same
     port of its own loopback, through the gateway, which must allow them. `tmp` is a host directory for /tmp; without
-    one /tmp is in memory, at most `tmp_bytes`, as /dev/shm always is.
+    one /tmp is in memory, at most `tmp_bytes`, as /dev/shm always is. `scratch` is a folder of ours on disk: it gets
+    the file that tells when the command began and, over an image, what the command changes in it, and /tmp when `tmp`
+    is not given. A sandbox over an image needs one; without it nothing tells a sandbox that did not start.
+    `open_network` allows the host's network in place of the gateway where the machine refuses network namespaces.
     """
 
     argv: tuple[str, ...]
@@ -57,17 +66,28 @@ class Request:
     tmp_bytes: int = 1 << 30
     max_processes: int = 4096
     reach: tuple[int, ...] = ()
+    scratch: Path | None = None
+    open_network: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What to start. `limits` maps names of `resource` (RLIMIT_NPROC) to values; `notes` are for the record."""
+    """What to start. `limits` maps names of `resource` (RLIMIT_NPROC) to values; `notes` are for the record.
+
+    `network` is what the command really has: as asked, or "open" (empty: as asked). Variables that are added to `env`
+    later go through `passed`. `began` is a file that changes when the sandbox stands and the command begins: one that
+    is as old as before says that the sandbox could not be started, and no output of an agent can say that.
+    """
 
     argv: tuple[str, ...]
     env: dict[str, str]
     cwd: Path
     limits: dict[str, int]
     notes: tuple[str, ...]
+    network: str = ""
+    prefix: str = ""
+    encoded: bool = False
+    began: Path | None = None
 
 
 class Sandbox(Protocol):
@@ -85,6 +105,10 @@ class Sandbox(Protocol):
         """The directories in which a command finds programs, as it sees them."""
         ...
 
+    def python(self) -> str:
+        """The Python that runs our scripts inside, as the command sees it; StepError when there is none."""
+        ...
+
     def command(self, request: Request) -> Command:
         """The command to start; StepError(cause="sandbox") when the request cannot be met."""
         ...
@@ -95,12 +119,39 @@ class Sandbox(Protocol):
 
 
 def apply_limits(limits: Mapping[str, int]) -> None:
-    """Set the limits of this process, never above what the hard limits allow. To be called after fork."""
+    """Set the limits of this process, never above what the hard limits allow, and take the operator's session keyring
+    from it. To be called after fork.
+    """
+    keyring.leave_session()
     for name, value in limits.items():
         which = getattr(resource, name)
         hard = resource.getrlimit(which)[1]
         bounded = value if hard == resource.RLIM_INFINITY else min(value, hard)
         resource.setrlimit(which, (bounded, bounded))
+
+
+def passed(env: Mapping[str, str], prefix: str, encoded: bool) -> dict[str, str]:
+    """Variables for the inside as the runtime outside wants to be given them: `Command.prefix` and `encoded`."""
+    if encoded:
+        env = {name: base64.b64encode(os.fsencode(value)).decode("ascii") for name, value in env.items()}
+    return {prefix + name: value for name, value in env.items()}
+
+
+def stamp(path: Path) -> int:
+    """When a file last changed in any way, in nanoseconds; no program but the kernel sets this. 0 when it is absent."""
+    try:
+        return path.lstat().st_ctime_ns
+    except OSError:
+        return 0
+
+
+def began_file(scratch: Path) -> Path:
+    """The file below a sandbox's scratch that the command changes when it begins; both are made if needed."""
+    scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder(scratch, "the sandbox's scratch")
+    began = scratch / "began"
+    began.touch(mode=0o600)
+    return began
 
 
 def refuse(message: str, *, hint: str = "") -> StepError:

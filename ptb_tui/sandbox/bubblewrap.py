@@ -15,18 +15,35 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ptb_tui.sandbox import devices, system
-from ptb_tui.sandbox.base import HOME, SYSTEM_PATH, Command, Request, check, folder, refuse
+from ptb_tui.sandbox.base import (
+    BEGAN,
+    BEGIN,
+    HOME,
+    NAME,
+    SYSTEM_PATH,
+    Command,
+    Request,
+    began_file,
+    check,
+    folder,
+    refuse,
+)
+from ptb_tui.sandbox.forwarding import (
+    FORWARDER,
+    FORWARDER_INSIDE,
+    GATEWAY_INSIDE,
+    forwarded,
+    proxy_words,
+    socket_folder,
+)
+from ptb_tui.sandbox.forwarding import PORT as PORT
 from ptb_tui.sandbox.mounts import bound
 from ptb_tui.sandbox.userns import advice
 
-FORWARDER = Path(__file__).with_name("forwarder.py")
-FORWARDER_INSIDE = "/run/ptb/forwarder.py"
-GATEWAY_INSIDE = "/run/ptb/gateway"
-PORT = 3128
 _NAMESPACES = (
     *("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
     *("--die-with-parent", "--new-session", "--cap-drop", "ALL"),
@@ -63,10 +80,15 @@ class Bubblewrap:
         """The interpreter that runs us is visible inside, and the programs of the system."""
         return (os.path.dirname(sys.executable), *SYSTEM_PATH)
 
+    def python(self) -> str:
+        """The interpreter that runs us."""
+        return sys.executable
+
     def command(self, request: Request) -> Command:
         """The bubblewrap command; only PWD is added to the environment, and the proxy words with the gateway.
 
-        StepError(cause="sandbox") when a directory is absent, a bind goes through a link, or a GPU does not exist.
+        With a scratch a shell inside tells that the command begins, and becomes it. StepError(cause="sandbox") when a
+        directory is absent, a bind goes through a link, a GPU does not exist, or a variable cannot pass that shell.
         """
         if not self.runtime:
             raise refuse("bubblewrap is not installed", hint="install the package `bubblewrap`")
@@ -99,8 +121,13 @@ class Bubblewrap:
         if request.network == "gateway":
             words += _gateway_binds(request)
             inner, env = self._forwarded(request), env | proxy_words(PORT)
+        began = began_file(request.scratch) if request.scratch is not None else None
+        if began is not None:
+            words += ["--dir", "/run/ptb", "--bind", str(began), BEGAN]
+            inner = ("/bin/sh", "-c", _script(env), "ptb", *inner)
         words += ["--remount-ro", "/", "--chdir", f"{HOME}/{request.workdir}", "--", *inner]
-        return Command(tuple(words), env, Path("/"), {"RLIMIT_NPROC": request.max_processes}, tuple(notes))
+        limits = {"RLIMIT_NPROC": request.max_processes}
+        return Command(tuple(words), env, Path("/"), limits, tuple(notes), began=began)
 
     def probe(self) -> tuple[bool, str]:
         """Starts one command with all the namespaces; when that fails, says why and what would help."""
@@ -144,35 +171,24 @@ class Bubblewrap:
         return [*words, "--tmpfs", target]
 
     def _forwarded(self, request: Request) -> tuple[str, ...]:
-        assert request.gateway_socket is not None  # _gateway_binds refused it
         shown = (*self._prefixes, Path("/usr"))
         pythons = [name for name in (sys.executable, "/usr/bin/python3") if os.path.exists(name)]
         visible = [name for name in pythons if any(place in Path(name).parents for place in shown)]
         if not visible:
             raise refuse("no Python is visible inside the sandbox to run the gateway's forwarder")
-        socket = f"{GATEWAY_INSIDE}/{request.gateway_socket.name}"
-        words = [visible[0], "-I", "-S", FORWARDER_INSIDE, "--socket", socket, "--port", str(PORT)]
-        for port in request.reach:
-            words += ["--reach", str(port)]
-        return (*words, "--", *request.argv)
+        return forwarded(visible[0], request)
 
 
-def proxy_words(port: int) -> dict[str, str]:
-    """The environment that sends programs to a proxy on this port of loopback; loopback itself stays direct."""
-    proxy, direct = f"http://127.0.0.1:{port}", "localhost,127.0.0.1"
-    words = {"HTTP_PROXY": proxy, "HTTPS_PROXY": proxy, "ALL_PROXY": proxy, "NO_PROXY": direct}
-    return words | {name.lower(): value for name, value in words.items()}
+def _script(env: Mapping[str, str]) -> str:
+    """What /bin/sh does inside before it becomes the command: says that it began, takes away what it added itself."""
+    for name in env:
+        if not NAME.fullmatch(name):
+            raise refuse(f"the environment variable {name!r} cannot be passed through a shell")
+    own = [name for name in ("OLDPWD", "SHLVL") if name not in env]
+    return f'{BEGIN}unset {" ".join(own)}; exec "$@"' if own else f'{BEGIN}exec "$@"'
 
 
 def _gateway_binds(request: Request) -> list[str]:
-    socket = request.gateway_socket
-    if socket is None:
-        raise refuse("network gateway needs the socket of a companion")
-    folder(socket.parent, "the directory of the gateway's socket")
-    own = (socket.name, f".{socket.name}")  # a companion that was killed may leave the hidden one
-    if any(not name.startswith(own) for name in os.listdir(socket.parent)):
-        raise refuse(f"{socket.parent} holds more than the gateway's socket, and all of it would be shown inside")
-    if len(os.fsencode(socket.name)) > 64:
-        raise refuse("the name of the gateway's socket is longer than 64 bytes")
+    source = socket_folder(request)
     words = ["--dir", "/run/ptb", "--ro-bind", str(FORWARDER), FORWARDER_INSIDE]
-    return [*words, "--ro-bind", str(socket.parent), GATEWAY_INSIDE]
+    return [*words, "--ro-bind", str(source), GATEWAY_INSIDE]

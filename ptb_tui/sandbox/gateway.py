@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
@@ -31,6 +31,8 @@ from ptb_tui.sandbox.streams import (
     shut,
     through,
 )
+
+Service = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 LOOKUP_S = 20.0
 CHAIN_LOOKUP_S = 3.0  # the site's proxy looks names up itself; ours only has to see what is forbidden
@@ -57,9 +59,21 @@ class Chain:
 
 
 class Gateway:
-    """One gateway of one sandbox. `serve` listens, `close` ends everything and completes the ledger."""
+    """One gateway of one sandbox. `serve` listens, `close` ends everything and completes the ledger.
 
-    def __init__(self, policy: Policy, ledger: Ledger, chain: Chain, *, connections: int = 512) -> None:
+    `services` are ports of 127.0.0.1 that our own process serves to this sandbox, whatever the policy says.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        ledger: Ledger,
+        chain: Chain,
+        *,
+        connections: int = 512,
+        services: Mapping[int, Service] | None = None,
+    ) -> None:
+        self._services = dict(services or {})
         self._policy = policy
         self._ledger = ledger
         self._chain = chain
@@ -120,6 +134,11 @@ class Gateway:
                 return
             head = parse(raw)
             entry |= {"method": head.method, "host": head.host, "port": head.port}
+            if head.tunnel and head.host == "127.0.0.1" and (service := self._services.get(head.port)) is not None:
+                entry["outcome"], entry["reason"] = "allowed", ""
+                writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+                await service(reader, writer)
+                return
             away, upstream = await self._reach(head)
             try:
                 entry["via"] = "proxy" if upstream else ""

@@ -1,6 +1,6 @@
-"""Binds of a request as arguments of bubblewrap. Links an agent may have left are never followed, on either side.
+"""Binds of a request, checked. Links an agent may have left are never followed, on either side.
 
-bubblewrap makes a missing mount point with the operator's rights: through a planted link it would make it on the
+A runtime makes a missing mount point with the operator's rights: through a planted link it would make it on the
 host, and a linked source would show whatever it points at.
 """
 
@@ -16,11 +16,18 @@ _OWN_BELOW = ("/proc/", "/dev/", "/sys/", "/run/ptb")
 
 
 def bound(request: Request) -> list[str]:
-    """The binds, in the order given. StepError(cause="sandbox") for a source that is absent or a link, and for links
-    on the way to a source inside the home or to a target.
+    """The binds as arguments of bubblewrap, in the order given. StepError as `checked`."""
+    words: list[str] = []
+    for bind in checked(request):
+        words += ["--bind" if bind.writable else "--ro-bind", str(bind.source), bind.target]
+    return words
+
+
+def checked(request: Request) -> tuple[Bind, ...]:
+    """The binds of a request. StepError(cause="sandbox") for a source that is absent or a link, and for links on the
+    way to a source inside the home or to a target.
     """
     mounts = [(HOME, request.home)] + ([("/tmp", request.tmp)] if request.tmp is not None else [])
-    words: list[str] = []
     for bind in request.binds:
         target = _target(bind)
         if not bind.source.is_absolute() or not os.path.lexists(bind.source):
@@ -36,8 +43,7 @@ def bound(request: Request) -> list[str]:
             if _crosses_link(source, Path(target[len(place) + 1 :])):
                 raise refuse(f"the place for {target} goes through a link in {source}")
         mounts.append((target, bind.source))
-        words += ["--bind" if bind.writable else "--ro-bind", str(bind.source), target]
-    return words
+    return request.binds
 
 
 def _target(bind: Bind) -> str:

@@ -30,6 +30,10 @@ class Process:
         """The interpreter that runs us is visible inside, and the programs of the system."""
         return (os.path.dirname(sys.executable), *SYSTEM_PATH)
 
+    def python(self) -> str:
+        """The interpreter that runs us."""
+        return sys.executable
+
     def command(self, request: Request) -> Command:
         """The same argv in the same environment; what could not be kept is in the notes. StepError as `check`."""
         check(request)

@@ -6,16 +6,32 @@ run is one of the trusted ones, and nothing that isolates can be had.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 from ptb_tui.core.errors import ConfigError, NotAllowed
+from ptb_tui.sandbox.apptainer import Apptainer
 from ptb_tui.sandbox.base import Sandbox
 from ptb_tui.sandbox.bubblewrap import Bubblewrap
 from ptb_tui.sandbox.process import Process
 
-# What isolates, in the order in which `auto` tries it. Apptainer, once there is a class for it, goes first.
-ISOLATING: Mapping[str, Callable[[], Sandbox]] = {"bubblewrap": Bubblewrap}
+OVER_IMAGES = ("apptainer", "singularity")  # these need an image
+_BY_NAME = ("singularity",)  # never chosen by `auto`: its command is rendered, but was not run by us
 _INSTALL = "install the package `apptainer` or `bubblewrap`; `ptb-tui doctor` says what this machine allows"
+
+
+def isolating(
+    image: Path | None = None, prefixes: Sequence[Path] = (), scratch: Path | None = None
+) -> dict[str, Callable[[], Sandbox]]:
+    """What isolates, in the order in which `auto` tries it. The arguments are those of `Apptainer`."""
+    return {
+        "apptainer": lambda: Apptainer(image, prefixes=prefixes, scratch=scratch),
+        "bubblewrap": Bubblewrap,
+        "singularity": lambda: Apptainer(image, name="singularity", prefixes=prefixes, scratch=scratch),
+    }
+
+
+ISOLATING: Mapping[str, Callable[[], Sandbox]] = isolating()
 
 
 def choose(
@@ -34,8 +50,6 @@ def choose(
     if configured == "process":
         return Process()
     if configured != "auto":
-        if configured == "apptainer" and configured not in isolating:
-            raise NotAllowed("this version cannot use apptainer", hint='sandbox = "bubblewrap", or "auto"')
         if configured not in isolating:
             known = ", ".join(("auto", *isolating, "process"))
             raise ConfigError(f"there is no sandbox {configured!r}; known are {known}")
@@ -45,7 +59,9 @@ def choose(
             raise NotAllowed(f"the configured sandbox does not work here: {reason}", hint=_INSTALL)
         return found
     reasons = []
-    for make in isolating.values():
+    for name, make in isolating.items():
+        if name in _BY_NAME:
+            continue
         found = make()
         works, reason = found.probe()
         if works:

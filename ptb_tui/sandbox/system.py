@@ -104,22 +104,28 @@ def private_places() -> tuple[Path, ...]:
 
 
 def prefixes(wanted: Iterable[Path], private: Iterable[Path]) -> list[str]:
-    """Binds of interpreter prefixes at their own paths, and where they really are when the path goes through links.
+    """Binds of interpreter prefixes as arguments of bubblewrap, which shows the host's /usr anyway. StepError as
+    `prefix_folders`."""
+    words: list[str] = []
+    for prefix in prefix_folders(wanted, private):
+        if prefix != Path("/usr") and Path("/usr") not in prefix.parents:
+            words += ["--ro-bind", str(prefix), str(prefix)]
+    return words
+
+
+def prefix_folders(wanted: Iterable[Path], private: Iterable[Path]) -> list[Path]:
+    """Interpreter prefixes at their own paths, and where they really are when the path goes through links.
 
     StepError(cause="sandbox") when one is absent, or holds one of the `private` directories.
     """
-    words: list[str] = []
-    private = tuple(private)
-    for prefix in dict.fromkeys(path for given in wanted for path in (given, given.resolve())):
-        if prefix == Path("/usr") or Path("/usr") in prefix.parents:
-            continue
+    private, found = tuple(private), dict.fromkeys(path for given in wanted for path in (given, given.resolve()))
+    for prefix in found:
         if not os.path.isdir(prefix):
             raise refuse(f"Python's directory {prefix} cannot be read by this user")
         held = [place for place in private if place == prefix or prefix in place.parents]
-        if held:
+        if held and prefix != Path("/usr"):
             raise refuse(
                 f"Python lives in {prefix}, which also holds {held[0]}: a sandbox would show the operator's files",
                 hint="run ptb-tui from a virtual environment in a directory of its own",
             )
-        words += ["--ro-bind", str(prefix), str(prefix)]
-    return words
+    return list(found)

@@ -13,19 +13,40 @@ from pydantic import ValidationError
 
 from ptb_tui.content.lookup import Content
 from ptb_tui.core import clock, files
-from ptb_tui.core.action import Action, Cancel, Collect, Dispatch, Evaluate, Judge, Receipt, Retry, RunRef, Submit
+from ptb_tui.core.action import (
+    Action,
+    AgentPin,
+    AgentRollback,
+    AgentUpdate,
+    BuildImage,
+    CacheHub,
+    Cancel,
+    Collect,
+    CredentialRelease,
+    CredentialRestore,
+    Dispatch,
+    Evaluate,
+    Export,
+    Judge,
+    Receipt,
+    Retry,
+    RunRef,
+    Submit,
+)
 from ptb_tui.core.backend import Job
 from ptb_tui.core.errors import NotAllowed, NotFound, TokenConflict
 from ptb_tui.core.layout import RunFiles
 from ptb_tui.core.spec import RunSpec
 from ptb_tui.results.records import RunRecord
 from ptb_tui.run import locks, submit
-from ptb_tui.site import answers, bundle
+from ptb_tui.site import answers, bundle, clis, credentials, exporting, supplies
 
 if TYPE_CHECKING:
     from ptb_tui.site.local import LocalSite
 
 _LOOKS = 3  # at a run that may move from the queue to where it runs
+# Nothing in the queue changes by them.
+_ASIDE = (Collect, BuildImage, CacheHub, AgentUpdate, AgentPin, AgentRollback, CredentialRestore)
 _TOKEN = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 
 
@@ -44,6 +65,8 @@ class Doer:
         if isinstance(action, Collect) and self.root.path.is_dir() and not os.access(self.root.path, os.W_OK):
             words = f"{self.root.path} may only be read: nothing was written; `ptb-tui scores` shows the table"
             return Receipt(action="collect", token=token, words=words)
+        if isinstance(action, Export):
+            return self._export(action, token)
         if isinstance(action, Cancel | Judge | Evaluate | Retry):
             self._ours(action.run)  # refused before anything is written
         files.ensure_writable(self.root.path, "the results root")
@@ -69,14 +92,33 @@ class Doer:
             Retry: self._retry,
             Collect: self._collect,
             Dispatch: lambda action, token: Receipt(action="dispatch", words="looked after the queue"),
+            AgentUpdate: lambda action, token: clis.update(self.site, action),
+            AgentPin: lambda action, token: clis.pin(self.site, action),
+            AgentRollback: lambda action, token: clis.roll_back(self.site, action),
+            BuildImage: lambda action, token: supplies.build_image(self.site, action),
+            CacheHub: lambda action, token: supplies.cache_hub(self.site, action),
+            CredentialRelease: lambda action, token: credentials.release(self.content, action.name),
+            CredentialRestore: lambda action, token: credentials.restore(self.content, action.name),
         }
         receipt = doers[type(action)](action, token).model_copy(update={"token": token})
+        self._note(action, token, receipt)
+        if not isinstance(action, _ASIDE):
+            self.site.backend().submit([Job(ref.id, token, (), 0, 0.0) for ref in receipt.runs])
+        return receipt
+
+    def _note(self, action: Action, token: str, receipt: Receipt) -> None:
         operator = action.operator or self.settings.operator
         record = {"v": 1, "t": clock.utc_text(), "operator": operator, "action": action.model_dump(mode="json")}
         done = {**record, "receipt": receipt.model_dump(mode="json")}
         files.create(self.root.own("journal") / f"{token}.json", files.dump(done))
-        if not isinstance(action, Collect):
-            self.site.backend().submit([Job(ref.id, token, (), 0, 0.0) for ref in receipt.runs])
+
+    def _export(self, action: Export, token: str) -> Receipt:
+        """Without the lock, because it may take long and changes nothing that others read; a root that may only be
+        read, or holds nothing of ours, gets no journal."""
+        receipt = exporting.export(self.site, action, token)
+        if self.root.ptb.is_dir() and os.access(self.root.ptb, os.W_OK):
+            files.ensure_writable(self.root.own("journal"), "the journal")
+            self._note(action, token, receipt)
         return receipt
 
     def _write_site(self) -> None:
@@ -86,14 +128,17 @@ class Doer:
         site, path = self.site.config, self.root.ptb / "site.toml"
         if path.exists():
             return
-        table = {"slots": site.slots, "scratch": site.scratch, "sandbox": site.sandbox, "max_hours": site.max_hours}
+        named = ("slots", "scratch", "scratch_gib", "sandbox", "max_hours", "cli_store", "gpu_name")
+        table = {name: getattr(site, name) for name in named}
+        if site.cli_updates != "store":
+            table["cli_updates"] = site.cli_updates
         files.replace(path, tomli_w.dumps({key: value for key, value in table.items() if value}))
 
     def _submit(self, action: Submit, token: str) -> Receipt:
         plan = answers.plan(self.site, action.sweep)
         blocked = [cell for cell in plan.cells if cell.action == "blocked"]
         if blocked:
-            first = blocked[0].problems[0]
+            first = next(problem for problem in blocked[0].problems if problem.blocks)
             raise NotAllowed(
                 f"{blocked[0].spec.method}: {first.words} (and {len(blocked) - 1} more)", hint=first.remedy
             )

@@ -11,6 +11,7 @@ from ptb_tui.core.scores import Board
 from ptb_tui.core.spec import Plan, Sweep
 from ptb_tui.results.store import detail, row
 from ptb_tui.run import locks
+from ptb_tui.site import clis, credentials, supplies, triaging
 
 if TYPE_CHECKING:
     from ptb_tui.site.local import LocalSite
@@ -27,6 +28,12 @@ def answer(site: LocalSite, query: q.Query) -> Any:
         "queue": lambda query: queue(site),
         "scores": lambda query: q.ScoresAnswer(board=board(site, query.protocol, query.policy, query.methods)),
         "doctor": lambda query: doctor(site),
+        "credentials": lambda query: credentials.credentials(site, query),
+        "agents": lambda query: clis.agents(site, query),
+        "triage": lambda query: triaging.answer(site, query),
+        "work": lambda query: supplies.work(site, query),
+        "images": lambda query: supplies.images(site, query),
+        "data": lambda query: supplies.data(site, query),
     }
     return answers[query.kind](query)
 
@@ -62,7 +69,7 @@ def plan(site: LocalSite, sweep: Sweep) -> Plan:
     """The plan of a sweep here."""
     from ptb_tui.run.plan import make_plan
 
-    return make_plan(sweep, site.root, site.content, site.settings, site.config.sandbox)
+    return make_plan(sweep, site.root, site.content, site.settings, site.config.sandbox, site.config.endpoints)
 
 
 def doctor(site: LocalSite) -> q.DoctorReport:

@@ -8,8 +8,16 @@ from typing import TYPE_CHECKING, Protocol, overload
 if TYPE_CHECKING:
     from ptb_tui.core.action import Action, Receipt
     from ptb_tui.core.query import (
+        AgentsQuery,
+        AgentsView,
+        CredentialsQuery,
+        CredentialsView,
+        DataQuery,
+        DataView,
         DoctorQuery,
         DoctorReport,
+        ImagesQuery,
+        ImagesView,
         PlanAnswer,
         PlanQuery,
         QueueQuery,
@@ -23,6 +31,10 @@ if TYPE_CHECKING:
         ScoresQuery,
         TraceChunk,
         TraceQuery,
+        TriageQuery,
+        TriageView,
+        WorkQuery,
+        WorkView,
     )
 
 
@@ -53,6 +65,18 @@ class Site(Protocol):
     @overload
     async def ask(self, query: ScoresQuery) -> ScoresAnswer: ...
     @overload
+    async def ask(self, query: TriageQuery) -> TriageView: ...
+    @overload
+    async def ask(self, query: WorkQuery) -> WorkView: ...
+    @overload
+    async def ask(self, query: ImagesQuery) -> ImagesView: ...
+    @overload
+    async def ask(self, query: DataQuery) -> DataView: ...
+    @overload
+    async def ask(self, query: AgentsQuery) -> AgentsView: ...
+    @overload
+    async def ask(self, query: CredentialsQuery) -> CredentialsView: ...
+    @overload
     async def ask(self, query: DoctorQuery) -> DoctorReport:
         """One whole answer, as things are now. Changes nothing, so it may be asked as often as wished.
 
@@ -73,6 +97,18 @@ class Site(Protocol):
     def watch(self, query: QueueQuery, *, interval: float = 1.0) -> AsyncIterator[QueueView]: ...
     @overload
     def watch(self, query: ScoresQuery, *, interval: float = 1.0) -> AsyncIterator[ScoresAnswer]: ...
+    @overload
+    def watch(self, query: TriageQuery, *, interval: float = 1.0) -> AsyncIterator[TriageView]: ...
+    @overload
+    def watch(self, query: WorkQuery, *, interval: float = 1.0) -> AsyncIterator[WorkView]: ...
+    @overload
+    def watch(self, query: ImagesQuery, *, interval: float = 1.0) -> AsyncIterator[ImagesView]: ...
+    @overload
+    def watch(self, query: DataQuery, *, interval: float = 1.0) -> AsyncIterator[DataView]: ...
+    @overload
+    def watch(self, query: AgentsQuery, *, interval: float = 1.0) -> AsyncIterator[AgentsView]: ...
+    @overload
+    def watch(self, query: CredentialsQuery, *, interval: float = 1.0) -> AsyncIterator[CredentialsView]: ...
     @overload
     def watch(self, query: DoctorQuery, *, interval: float = 1.0) -> AsyncIterator[DoctorReport]:
         """The answer now, even if it is empty, then what changed; the site looks every `interval` seconds.

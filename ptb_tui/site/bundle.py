@@ -20,16 +20,35 @@ from ptb_tui.content.lookup import KINDS, Content
 from ptb_tui.core import files
 from ptb_tui.core.layout import Root
 
-REFUSED = ("*auth*.json", "oauth_token*", ".env*", "*.pem", "id_*", "*.key", "credentials*")
+REFUSED = (
+    "*auth*.json",
+    "oauth_token*",
+    ".env*",
+    "*.pem",
+    "id_*",
+    "*.key",
+    "*.before",
+    "*.rescued",
+)
 SKIPPED = ("__pycache__", ".*", "*.pyc", "node_modules")
 MAX_FILE = 64 << 20
 # Folders of content that belong together; anything else in a folder named `tasks` is not ours.
-_PARTS = {"tasks": ("shared", "templates", "prompts", "protocols"), "judges": ("tools",), "containers": ("models",)}
+_PARTS = {
+    "agents": ("_shared",),
+    "tasks": ("shared", "templates", "prompts", "protocols"),
+    "judges": ("tools",),
+    "containers": ("models",),
+}
+_FILES = {  # tables that a run or work on the site reads
+    "containers": ("clis.toml", "hub_manifest.json", "image.def.in", "images.toml", "requirements-direct.txt")
+}
 
 
 def refused(path: Path) -> bool:
     """Whether a file may hold a secret and must never enter a bundle."""
     if any(fnmatch.fnmatch(path.name, pattern) for pattern in REFUSED):
+        return True
+    if path.name.startswith("credentials") and path.suffix != ".py":  # modules of ours are called after what they do
         return True
     mode = path.stat().st_mode
     return stat.S_IMODE(mode) & 0o077 == 0 and path.suffix in (".json", ".toml", ".txt", "")
@@ -66,6 +85,9 @@ def manifest(content: Content) -> dict[str, Path]:
                     elif not any(key.startswith(f"{kind}/{name}/") for key in chosen):
                         for path in _walk(base / kind / name):
                             chosen[f"{kind}/{name}/{path.relative_to(base / kind / name)}"] = path
+        for name in _FILES.get(kind, ()):
+            if (file := content.file(f"{kind}/{name}")) is not None:
+                chosen[f"{kind}/{name}"] = file
         found |= chosen
     return {name: path for name, path in sorted(found.items()) if not refused(path) and path.stat().st_size <= MAX_FILE}
 

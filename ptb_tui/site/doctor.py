@@ -19,7 +19,9 @@ from ptb_tui.core.query import Check, DoctorReport
 from ptb_tui.core.settings import RESULTS, Settings, is_secret
 from ptb_tui.run import place
 from ptb_tui.run.dispatch import gpus
+from ptb_tui.sandbox import runtime
 from ptb_tui.sandbox.bubblewrap import Bubblewrap
+from ptb_tui.site import credentials
 
 LOW_DISK = 20 << 30
 NETWORK_FILE_SYSTEMS = ("nfs", "cifs", "fuse.sshfs", "lustre", "gpfs", "beegfs", "ceph")
@@ -83,6 +85,21 @@ def _content(content: Content) -> Iterator[Check]:
             yield Check(name=kind, state="ok", words=f"{len(names)}: {', '.join(names)}")
 
 
+def _sandboxes() -> Check:
+    """What isolates here: Apptainer, which needs images besides, and bubblewrap, which does not."""
+    works, words = Bubblewrap().probe()
+    over_images = runtime.usable("apptainer", runtime.find("apptainer"))
+    said = over_images if isinstance(over_images, str) else f"{over_images.path} {over_images.version}"
+    words = f"apptainer: {said}; bubblewrap: {words}"
+    if works:
+        return Check(name="sandbox", state="ok", words=words)
+    if not isinstance(over_images, str):
+        remedy = "`ptb-tui container status` shows the images that apptainer needs"
+        return Check(name="sandbox", state="unknown", words=words, remedy=remedy)
+    remedy = "install the package `apptainer` or `bubblewrap`; without one only the demo's own agents run"
+    return Check(name="sandbox", state="bad", words=words, remedy=remedy)
+
+
 def report(settings: Settings, root: Root, content: Content) -> DoctorReport:
     """All checks. Values of keys are never part of it."""
     checks = [
@@ -95,19 +112,13 @@ def report(settings: Settings, root: Root, content: Content) -> DoctorReport:
         ),
         *_results(root, settings),
     ]
-    works, words = Bubblewrap().probe()
-    checks.append(
-        Check(
-            name="sandbox",
-            state="ok" if works else "bad",
-            words=f"bubblewrap: {words}",
-            remedy="" if works else "install the package `bubblewrap`; without it only the demo's own agents run",
-        )
-    )
+    checks.append(_sandboxes())
     cards = gpus()
     checks.append(Check(name="gpus", state="ok" if cards else "unknown", words=", ".join(cards) or "none found"))
     keys = sorted(name for name in settings.values if is_secret(name) and settings.values[name])
     set_from = ", ".join(f"{name} ({settings.origins[name]})" for name in keys)
-    checks.append(Check(name="keys", state="ok" if keys else "unknown", words=set_from or "none set"))
+    need = "" if keys else "put those that your agents need into .env; `ptb-tui credentials` lists them"
+    checks.append(Check(name="keys", state="ok" if keys else "unknown", words=set_from or "none set", remedy=need))
+    checks += credentials.checks(content)
     checks += _content(content)
     return DoctorReport(checks=tuple(checks))

@@ -125,14 +125,15 @@ class LocalSite:
         rows = tuple(RunRow.model_construct(**values) for values in listing.rows(scan, wanted))
         return RunList(runs=rows, problems=scan.problems)
 
+    def program(self) -> tuple[tuple[str, ...], dict[str, str]]:
+        """How this program is started here by others: (command, what its environment needs besides)."""
+        env = {"PTB_ENV_FILE": str(self.settings.env_file.absolute())} if self.settings.env_file else {}
+        return (sys.executable, "-I", str(place.entry())), env
+
     def backend(self) -> Backend:
         """The scheduler of this site."""
-        package = Path(place.__file__).resolve().parents[1]
-        beside = package.parent / "ptb"
-        entry = beside if beside.is_file() else package / "__main__.py"
-        env = {"PTB_ENV_FILE": str(self.settings.env_file.absolute())} if self.settings.env_file else {}
-        where = Place(self.root.path, (sys.executable, "-I", str(entry)), self.config.slots, env)
-        return load_backend(self.config.backend, where)
+        command, env = self.program()
+        return load_backend(self.config.backend, Place(self.root.path, command, self.config.slots, env))
 
     @property
     def config(self) -> SiteConfig:

@@ -7,6 +7,8 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+_PLAIN_INT = 1 << 63
+_encode = json.JSONEncoder(ensure_ascii=False).encode
 _DEPTH = 12  # levels that are laid out; deeper ones are written compactly
 
 
@@ -40,7 +42,11 @@ def pretty(value: object) -> str:
 
 def _scalar(value: object) -> str:
     # Compact and one line: JSON from the parser is at most 200 levels deep, so this cannot recurse too far.
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    if isinstance(value, str):
+        return value
+    if type(value) is int and -_PLAIN_INT < value < _PLAIN_INT:
+        return str(value)
+    return _encode(value)
 
 
 def _layout(value: object, depth: int) -> Iterator[str]:
@@ -64,6 +70,8 @@ def _layout(value: object, depth: int) -> Iterator[str]:
 def call_text(value: object) -> str:
     """The input of a tool call: `$ command` for a shell, otherwise its fields."""
     if isinstance(value, dict):
+        if len(value) == 1 and isinstance(text := value.get("command"), str):
+            return "$ " + text
         for key, mark in (("command", "$ "), ("code", "python ")):
             if isinstance(text := value.get(key), str):
                 rest = {name: item for name, item in value.items() if name != key}

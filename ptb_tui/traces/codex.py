@@ -16,14 +16,35 @@ from ptb_tui.traces.codex_legacy import LegacyCodex
 from ptb_tui.traces.codex_text import TextMode
 from ptb_tui.traces.jsonlines import Calls, Delta, EventMaker, JsonLinesParser, error_words, scalars, string, without
 from ptb_tui.traces.plain import one_line
-from ptb_tui.traces.refusals import CREDENTIAL, LIMIT, by_body, by_status, by_words
+from ptb_tui.traces.refusals import (
+    LIMIT,
+    LOGIN,
+    MODEL,
+    NETWORK,
+    QUOTA,
+    SERVER,
+    USAGE_LIMIT,
+    by_body,
+    by_status,
+    by_words,
+    known,
+)
 from ptb_tui.traces.tools import command_text, result_event
 
 _INFO, _WARNING, _ERROR = Severity.INFO, Severity.WARNING, Severity.ERROR
 _RETRY = re.compile(r"Reconnecting\.\.\. (?:([0-9]{1,4})/([0-9]{1,4})|waiting for network)\b")
 _STATUS = re.compile(r"(?:unexpected status|exceeded retry limit, last status:) ([0-9]{3})\b")
-_LIMITS = ("You've hit your usage limit", "Quota exceeded.")
-_CREDENTIALS = ("Your access token could not be refreshed", "Missing environment variable: `")
+_WORDS = (  # how Codex begins
+    ("You've hit your usage limit", USAGE_LIMIT),
+    ("Quota exceeded.", QUOTA),
+    ("Your access token could not be refreshed", LOGIN),
+    ("Missing environment variable: `", LOGIN),
+    ("We're currently experiencing high demand", SERVER),
+    ("Incomplete response returned, reason: content_filter", MODEL),
+    ("Connection failed: ", NETWORK),
+    ("stream disconnected before completion: ", NETWORK),
+    ("error sending request", NETWORK),
+)
 _TOOLS = {
     "command_execution": "shell",
     "file_change": "apply_patch",
@@ -50,10 +71,8 @@ def facts_of(message: str, stamp: str) -> dict[str, Any]:
     facts: dict[str, Any] = {}
     if (match := _STATUS.match(plain)) is not None:
         facts = by_status(int(match[1]))
-    elif plain.startswith(_LIMITS):
-        facts = {"cause": LIMIT}
-    elif plain.startswith(_CREDENTIALS):
-        facts = {"cause": CREDENTIAL}
+    else:
+        facts = next((known(trouble) for start, trouble in _WORDS if plain.startswith(start)), {})
     return {**facts, **by_words(message, stamp)} if facts.get("cause") == LIMIT else facts
 
 
@@ -88,6 +107,9 @@ class CodexParser(JsonLinesParser):
 
     def _object(self, make: EventMaker, kind: str, item: dict[str, Any]) -> list[TraceEvent] | Delta:
         self._mode.stop()
+        inner = item.get("item")
+        if isinstance(inner, dict) and kind.startswith("item."):
+            return self._item(make, kind[5:], inner)
         rest = without(item, "type")
         if kind in ("thread.started", "session.created"):
             self._thread = string(item, "thread_id", "session_id")
@@ -97,41 +119,45 @@ class CodexParser(JsonLinesParser):
         if kind == "turn.started":
             return [make(TraceKind.SYSTEM, kind, pretty(rest) if rest else "")]
         if kind in ("turn.completed", "turn.failed"):
-            return [self._turn(make, kind == "turn.failed", rest)]
+            return self._turn(make, kind == "turn.failed", rest)
         if kind == "error":
             return [trouble(make, error_words(item))]
-        inner = item.get("item")
-        if kind.startswith("item.") and isinstance(inner, dict):
-            return self._item(make, kind.removeprefix("item."), inner)
         return [make.unknown(kind, rest)]
 
-    def _turn(self, make: EventMaker, failed: bool, rest: dict[str, Any]) -> TraceEvent:
+    def _turn(self, make: EventMaker, failed: bool, rest: dict[str, Any]) -> list[TraceEvent]:
         facts: dict[str, Any] = scalars({"session_id": self._thread}, "session_id")
         usage = usage_of(rest.get("usage"))
         if not failed:
-            return make(TraceKind.RESULT, "turn completed", pretty(rest), data=facts, usage=usage)
+            end = make(TraceKind.RESULT, "turn completed", pretty(rest), data=facts, usage=usage)
+            return self._end_of_session(make, end)
+        self._background.at_end()
         message = error_words(rest)
         facts.update({**facts_of(message, make.time), "is_error": True})
         title = one_line(f"turn failed: {message}")
-        return make(TraceKind.RESULT, title, pretty(rest), _ERROR, data=facts, usage=usage)
+        return [make(TraceKind.RESULT, title, pretty(rest), _ERROR, data=facts, usage=usage)]
 
     def _item(self, make: EventMaker, phase: str, item: dict[str, Any]) -> list[TraceEvent]:
         kind = string(item, "type", "item_type") or "item without a type"
-        rest = without(item, "type", "item_type", "id")
         item_id = string(item, "id")
         if kind in ("agent_message", "assistant_message", "reasoning") and isinstance(text := item.get("text"), str):
             said = TraceKind.THINKING if kind == "reasoning" else TraceKind.TEXT
+            if said is TraceKind.TEXT:
+                self._background.said(text)
             return [make.text(said, text, message_id=item_id)]
         if kind == "error":
             return [make.text(TraceKind.SYSTEM, error_words(item), _WARNING, data={"item": "error"})]
         if kind == "todo_list":
             return [_todo(make, item)]
         if kind not in _TOOLS:
-            return [make.unknown(f"{kind} ({phase})", rest)]
+            return [make.unknown(f"{kind} ({phase})", without(item, "type", "item_type", "id"))]
         if phase not in ("started", "completed"):
+            rest = without(item, "type", "item_type", "id")
             return [make(TraceKind.SYSTEM, one_line(f"{kind} ({phase})"), pretty(rest), tool_id=item_id)]
         tool, text = _call(kind, item)
         events = []
+        self._background.end(item_id)
+        if phase == "started" and kind == "command_execution":
+            self._background.begin(item_id)
         if phase == "started" or not self._calls.end(item_id):
             facts = self._calls.begin(tool, item_id if phase == "started" else "", text)
             events.append(make.text(TraceKind.TOOL_CALL, text, data=facts, tool=tool, tool_id=item_id))

@@ -31,14 +31,17 @@ class CursorParser(ClaudeParser):
     """TraceParser for stream-json."""
 
     def _object(self, make: EventMaker, kind: str, item: dict[str, Any]) -> list[TraceEvent] | Delta:
-        texts = {key: value for key in _NESTED if isinstance(value := item.get(key), str)}
-        item = {**item, **{key: literal(value) for key, value in texts.items()}}
-        rest = without(item, "type", "session_id", "timestamp_ms")
+        for key in _NESTED:
+            if isinstance(value := item.get(key), str):
+                item = {**item, key: literal(value)}
+        if kind == "assistant" or kind == "user":
+            return super()._object(make, kind, item)
         subtype = string(item, "subtype")
         if kind == "thinking":
             return Delta(TraceKind.THINKING, string(item, "text"))
         if kind == "tool_call" and isinstance(call := item.get("tool_call"), dict):
             return self._tool(make, subtype, string(item, "call_id").split("\n")[0], call)
+        rest = without(item, "type", "session_id", "timestamp_ms")
         if kind in ("retry", "connection"):
             facts = scalars(item, "subtype", "attempt", "max_retries", "retry_delay_ms", "error")
             again = TraceKind.RETRY if kind == "retry" else TraceKind.SYSTEM

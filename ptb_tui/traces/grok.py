@@ -11,7 +11,7 @@ from ptb_tui.core.trace import Severity, TraceEvent, TraceKind, Usage
 from ptb_tui.traces.blocks import count, money, pretty
 from ptb_tui.traces.jsonlines import Delta, EventMaker, JsonLinesParser, error_words, scalars, string, without
 from ptb_tui.traces.plain import one_line
-from ptb_tui.traces.refusals import LIMIT, by_status, by_type, by_words
+from ptb_tui.traces.refusals import LIMIT, MODEL, by_status, by_type, by_words, join, known
 
 _PIECES = {"text": TraceKind.TEXT, "thought": TraceKind.THINKING}
 _COSTS = ("total_cost_usd", "totalCostUsd", "cost_usd", "costUsd")
@@ -38,7 +38,11 @@ class GrokParser(JsonLinesParser):
         if kind in _PIECES and isinstance(text := item.get("data", item.get("text")), str):
             return Delta(_PIECES[kind], text)
         if kind == "end":
-            return [_end(make, item, rest)]
+            end = _end(make, item, rest)
+            if end.severity is Severity.INFO:
+                return self._end_of_session(make, end)
+            self._background.at_end()
+            return [end]
         if kind == "error":
             return [_error(make, item, rest)]
         return [make.unknown(kind, rest)]
@@ -51,6 +55,7 @@ def _end(make: EventMaker, item: dict[str, Any], rest: dict[str, Any]) -> TraceE
     facts["stop_reason"] = reason[:200]
     if failed:
         facts["is_error"] = True
+        facts.update(known(MODEL) if reason.lower() == "refusal" else {})
     cost = next((item[key] for key in _COSTS if money(item.get(key)) is not None), None)
     severity = Severity.ERROR if failed else Severity.INFO
     usage = usage_of(item.get("usage"), cost)
@@ -62,8 +67,7 @@ def _error(make: EventMaker, item: dict[str, Any], rest: dict[str, Any]) -> Trac
     source = error if isinstance(error, dict) else item
     message = error_words(item)
     facts = by_type(source.get("code"))
-    for name in ("status", "statusCode", "code"):
-        facts.update(by_status(source.get(name)))
+    facts = join(facts, *(by_status(source.get(name)) for name in ("status", "statusCode", "code")))
     limited = facts.get("cause") == LIMIT
     if limited:
         facts.update(by_words(message, make.time))

@@ -35,23 +35,30 @@ class LineSplitter:
 
     def feed(self, data: bytes) -> list[Line]:
         """The lines that are complete now."""
+        lines, offset, parts = self.take(data)
+        limit = self._limit
+        for part in parts:
+            length = len(part)
+            lines.append(Line(offset, length, part if length <= limit else part[:limit], True))
+            offset += length + 1
+        return lines
+
+    def take(self, data: bytes) -> tuple[list[Line], int, list[bytes]]:
+        """The same in another form, for who has no time: the line that began in earlier data, if that is complete
+        now, the offset of the first line behind it, and those lines whole."""
         parts = data.split(b"\n")
         last = parts.pop()
-        lines: list[Line] = []
-        limit, offset = self._limit, self._offset
-        for index, part in enumerate(parts):
-            length = len(part)
-            if index == 0 and self._length:
-                self._add(part)
-                length, part = self._length, bytes(self._head)
-                self._head, self._length = bytearray(), 0
-            elif length > limit:
-                part = part[:limit]
-            lines.append(Line(offset, length, part, True))
-            offset += length + 1
-        self._offset = offset
-        self._add(last)
-        return lines
+        begun: list[Line] = []
+        if parts and self._length:
+            self._add(parts.pop(0))
+            begun.append(Line(self._offset, self._length, bytes(self._head), True))
+            self._offset += self._length + 1
+            self._head, self._length = bytearray(), 0
+        offset = self._offset
+        self._offset += sum(map(len, parts)) + len(parts)
+        if last:
+            self._add(last)
+        return begun, offset, parts
 
     @property
     def pending(self) -> int:
@@ -82,20 +89,22 @@ class LineSplitter:
 class StampReader:
     """Takes the stamp off lines; remembers the last one, because most lines share theirs with their neighbours."""
 
+    __slots__ = ("prefix", "time")
+
     def __init__(self) -> None:
-        self._prefix = b""
-        self._time = ""
+        self.prefix = b"\n"  # the last stamp; no line begins with this one
+        self.time = ""
 
     def split(self, data: bytes) -> tuple[str, bytes]:
         """Time (empty for a line without stamp, as in old traces) and payload."""
         prefix = data[:STAMP_SIZE]
-        if prefix == self._prefix:
-            return self._time, data[STAMP_SIZE:]
+        if prefix == self.prefix:
+            return self.time, data[STAMP_SIZE:]
         match = _STAMP.fullmatch(prefix)
         if match is None:
             return "", data
-        self._prefix, self._time = prefix, match[1].decode()
-        return self._time, data[STAMP_SIZE:]
+        self.prefix, self.time = prefix, match[1].decode()
+        return self.time, data[STAMP_SIZE:]
 
 
 def stamp(time: str) -> bytes:

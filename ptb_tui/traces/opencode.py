@@ -12,8 +12,10 @@ from ptb_tui.core.trace import Severity, TraceEvent, TraceKind, Usage
 from ptb_tui.traces.blocks import count, money, pretty, result_text
 from ptb_tui.traces.jsonlines import Calls, Delta, EventMaker, JsonLinesParser, error_words, scalars, string, without
 from ptb_tui.traces.plain import one_line
-from ptb_tui.traces.refusals import LIMIT, after, by_body, by_status, by_words
+from ptb_tui.traces.refusals import LIMIT, MODEL, NETWORK, after, by_body, by_status, by_type, by_words, join, known
 from ptb_tui.traces.tools import input_text, result_event
+
+_OFFLINE = "Cannot connect to API: "
 
 
 def _table(value: object) -> dict[str, Any]:
@@ -42,15 +44,16 @@ class OpenCodeParser(JsonLinesParser):
         self._session = ""
 
     def _object(self, make: EventMaker, kind: str, item: dict[str, Any]) -> list[TraceEvent] | Delta:
-        rest = without(item, "type", "timestamp")
         part = item.get("part")
         if kind == "error":
             return [_error(make, item)]
         if not isinstance(part, dict):
-            return [make.unknown(kind, rest)]
+            return [make.unknown(kind, without(item, "type", "timestamp"))]
         message_id = string(part, "messageID")
         if kind in ("text", "reasoning") and isinstance(text := part.get("text"), str):
             said = TraceKind.THINKING if kind == "reasoning" else TraceKind.TEXT
+            if said is TraceKind.TEXT:
+                self._background.said(text)
             return [make.text(said, text, message_id=message_id)]
         if kind == "tool_use":
             return self._tool(make, part, message_id)
@@ -62,8 +65,12 @@ class OpenCodeParser(JsonLinesParser):
             usage = usage_of(part.get("tokens"), part.get("cost"))
             title = one_line(f"step finished: {reason}")
             body = pretty(without(part, "id", "type", "messageID", "sessionID", "reason"))
-            return [make(TraceKind.SYSTEM, title, body, message_id=string(part, "id") or message_id, usage=usage)]
-        return [make.unknown(kind, rest)]
+            end = make(TraceKind.SYSTEM, title, body, message_id=string(part, "id") or message_id, usage=usage)
+            if by_type(reason).get("trouble") == MODEL:
+                refused = make(TraceKind.ERROR, "the model refused to answer", "", Severity.ERROR, data=known(MODEL))
+                return [refused, end]
+            return self._end_of_session(make, end) if reason == "stop" else [end]
+        return [make.unknown(kind, without(item, "type", "timestamp"))]
 
     def _start(self, make: EventMaker, session: str, part: dict[str, Any]) -> TraceEvent:
         if not session or session == self._session:
@@ -101,7 +108,10 @@ def _error(make: EventMaker, item: dict[str, Any]) -> TraceEvent:
     message = string(data, "message") or error_words(item)
     headers = _table(data.get("responseHeaders"))
     status = by_status(data.get("statusCode"))
-    facts: dict[str, Any] = {**scalars(error, "name"), **by_body(data.get("responseBody"), make.time), **status}
+    body = by_body(data.get("responseBody"), make.time)
+    facts: dict[str, Any] = join(scalars(error, "name"), body, status)
+    if message.startswith(_OFFLINE) and "error_status" not in facts:
+        facts |= known(NETWORK)
     limited = facts.get("cause") == LIMIT
     if limited and "resetsAt" not in facts:
         facts.update(after(headers.get("retry-after"), make.time) or by_words(message, make.time))

@@ -13,24 +13,26 @@ TITLE = 300  # characters of a title
 def one_line(text: str) -> str:
     """A title: the last non-empty segment of a text with carriage returns (what a terminal would show), shortened."""
     if "\n" in text:
-        text = next((part for part in text.split("\n") if part.strip()), "")
+        first = text[: text.find("\n")]
+        text = first if first.strip() else next((part for part in text.split("\n") if part.strip()), "")
     if "\r" in text:
         text = next((part for part in reversed(text.split("\r")) if part.strip()), "")
     return text if len(text) <= TITLE else text[: TITLE - 1] + "…"
 
 
-def raw_event(line: Line, time: str, payload: bytes, reason: str = "") -> TraceEvent:
-    """The RAW event of a line. `reason` says why a line that looks structured is shown raw."""
+def raw_event(offset: int, length: int, size: int, time: str, payload: bytes, reason: str = "") -> TraceEvent:
+    """The RAW event of a line of `length` bytes, of which `size` are known. `reason` says why a line that looks
+    structured is shown raw."""
     text = payload.decode("utf-8", "replace")
     if text.endswith("\r"):
         text = text[:-1]
-    if not reason and len(text) <= TITLE and "\r" not in text and line.length == len(line.data):
-        return TraceEvent(line.offset, line.length, TraceKind.RAW, text, time=time)
+    if not reason and len(text) <= TITLE and "\r" not in text and length == size:
+        return TraceEvent(offset, length, TraceKind.RAW, text, time=time)
     data: dict[str, Any] = {"reason": reason} if reason else {}
-    if line.cut:
-        data["cut"] = len(line.data)
+    if length > size:
+        data["cut"] = size
     title = one_line(text)
-    return TraceEvent(line.offset, line.length, TraceKind.RAW, title, text if text != title else "",
+    return TraceEvent(offset, length, TraceKind.RAW, title, text if text != title else "",
                       Severity.INFO, time, data=data)  # fmt: skip
 
 
@@ -60,4 +62,4 @@ class PlainParser:
 
     def _events(self, lines: list[Line]) -> list[TraceEvent]:
         split = self._stamps.split
-        return [raw_event(line, *split(line.data)) for line in lines]
+        return [raw_event(offset, length, len(data), *split(data)) for offset, length, data, _ in lines]

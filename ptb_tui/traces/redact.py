@@ -157,9 +157,9 @@ class Redactor:
             if cut <= 0:
                 continue
             spans = self.find(rest)
-            crossing = next((span for span in spans if span.start < cut < span.end), None)
-            if crossing is not None and crossing.start > 0:
-                cut = crossing.start
+            for start, end in _whole(spans):
+                if start < cut < end:
+                    cut = start or end
             yield rest[:cut], [span._replace(end=min(span.end, cut)) for span in spans if span.start < cut]
             rest = rest[cut:]
         if rest:
@@ -211,6 +211,18 @@ def replace(data: bytes, spans: list[Span]) -> bytes:
         parts += (data[position : span.start], b"[redacted:" + span.name.encode("utf-8", "replace") + b"]")
         position = span.end
     return b"".join((*parts, data[position:]))
+
+
+def _whole(spans: list[Span]) -> Iterator[tuple[int, int]]:
+    """Beginning and end of each secret, a broken one from its first piece to its last."""
+    for number, span in enumerate(spans):
+        if span.first:
+            end = span.end
+            for piece in spans[number + 1 :]:
+                if piece.first:
+                    break
+                end = piece.end
+            yield span.start, end
 
 
 def tally(spans: list[Span]) -> dict[str, int]:

@@ -32,10 +32,14 @@ class Transcriber:
         self._batch = max(batch, 4 * redactor.reach)
         self._scanned = 0  # no line feed between offset and here
 
-    def take(self, end: int | None) -> Iterator[Part]:
+    def redact_with(self, redactor: Redactor) -> None:
+        """Another redactor for what is taken from here on."""
+        self._redactor, self._batch = redactor, max(self._batch, 4 * redactor.reach)
+
+    def take(self, end: int | None, most: int | None = None) -> Iterator[Part]:
         """The next whole lines, if there are any; `offset` is moved when the last part was taken. `end` is the size of
-        the output once that is final; then an unfinished last line is given too."""
-        limit = self._marks.known() if end is None else min(end, self._marks.known())
+        the output once that is final; then an unfinished last line is given too. `most`: nothing beyond it."""
+        limit = min(size for size in (end, most, self._marks.known()) if size is not None)
         if limit <= self.offset:
             return
         if self._scanned > self.offset:

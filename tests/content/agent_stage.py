@@ -100,7 +100,12 @@ class Stage:
         return subprocess.run(
             [shutil.which("bash") or "bash", str(self.home / "agent_solve.sh")],
             cwd=self.task,
-            env={**self.given, **self.agent.env},
+            env={
+                **self.given,
+                **self.agent.env,
+                **({"PTB_ENDPOINT": self.agent.endpoint} if self.agent.endpoint else {}),
+                **env,
+            },
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

@@ -50,7 +50,7 @@ def codex(*, effort: str = "", key: bool = True, again: bool = False, text: bool
         "codex",
         ("--search", "exec", *usual),
         ("CODEX_API_KEY",) if key else (),
-        trace="plain" if text else "codex",
+        trace="codex",
         login="" if key else ".codex/auth.json",
         again=resumed if again else (),
         effort=effort,
@@ -134,7 +134,7 @@ TABLE = {
     ),
     "gemini": Row(
         "gemini", ("--yolo", "--model", CONFIG, "--output-format", "stream-json", "-p", PROMPT),
-        ("GEMINI_API_KEY",), {"GEMINI_SANDBOX": "false"}, "gemini",
+        ("GEMINI_API_KEY",), {"GEMINI_SANDBOX": "false", "GEMINI_CLI_TRUST_WORKSPACE": "true"}, "gemini",
     ),
     "grok_cli": Row(
         "grok",

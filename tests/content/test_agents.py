@@ -263,3 +263,93 @@ def test_the_page_about_agents_does_what_it_says(lab: Lab) -> None:
     assert load_agent(content, "mycli").solve.parent.name == "mycli"
     assert (lab.run_dir() / "final_model" / "model.safetensors").is_file()
     assert json.loads((lab.run_dir() / "metrics.json").read_text())["accuracy"] == 0.75
+
+
+ENDPOINT = "http://127.0.0.1:8899/gate/v1"
+
+
+def test_codex_finds_an_endpoint_in_its_settings(tmp_path: Path) -> None:
+    set_up = stage(tmp_path, "codex_xhigh")
+    set_up.play(PTB_ENDPOINT=ENDPOINT)
+    table = tomllib.loads((set_up.home / ".codex" / "config.toml").read_text())
+    assert table["model_provider"] == "endpoint" and table["model_reasoning_effort"] == "xhigh"
+    assert table["model_providers"]["endpoint"] == {
+        "name": "endpoint", "base_url": ENDPOINT, "env_key": "CODEX_API_KEY", "wire_api": "responses",
+    }  # fmt: skip
+    (call,) = set_up.calls()
+    assert "PTB_ENDPOINT" not in call["env"]
+
+
+def test_codex_takes_its_login_to_an_endpoint(tmp_path: Path) -> None:
+    set_up = stage(tmp_path, "codex_non_api")
+    set_up.play(PTB_ENDPOINT=ENDPOINT)
+    table = tomllib.loads((set_up.home / ".codex" / "config.toml").read_text())
+    assert table["model_providers"]["endpoint"]["requires_openai_auth"] is True
+    assert "env_key" not in table["model_providers"]["endpoint"] and table["forced_login_method"] == "chatgpt"
+
+
+@pytest.mark.parametrize(
+    ("name", "variable"),
+    [("claude_non_api", "ANTHROPIC_BASE_URL"), ("glmx", "ANTHROPIC_BASE_URL"), ("gemini", "GOOGLE_GEMINI_BASE_URL")],
+)
+def test_others_find_an_endpoint_in_a_variable(tmp_path: Path, name: str, variable: str) -> None:
+    set_up = stage(tmp_path, name)
+    set_up.play(PTB_ENDPOINT=ENDPOINT)
+    (call,) = set_up.calls()
+    assert call["env"][variable] == ENDPOINT and "PTB_ENDPOINT" not in call["env"]
+
+
+@pytest.mark.parametrize(("config", "known"), [("zai/glm-5", True), ("mine/org/model:v1", False)])
+def test_opencode_gets_an_endpoint_for_the_provider_of_its_config(tmp_path: Path, config: str, known: bool) -> None:
+    set_up = stage(tmp_path, "opencode")
+    set_up.play(PTB_ENDPOINT=ENDPOINT, AGENT_CONFIG=config)
+    (call,) = set_up.calls()
+    name, _, model = config.partition("/")
+    provider = json.loads(call["env"]["OPENCODE_CONFIG_CONTENT"])["provider"]
+    assert provider[name]["options"]["baseURL"] == ENDPOINT and list(provider) == [name]
+    assert provider[name].get("models") == (None if known else {model: {}})
+    assert provider[name]["options"].get("apiKey") == (None if known else "{env:MODEL_API_KEY}")
+
+
+@pytest.mark.parametrize("config", ["glm-5", 'zai/a"b', "zai/$(id)"])
+def test_opencode_refuses_a_config_that_it_would_have_to_quote(tmp_path: Path, config: str) -> None:
+    set_up = stage(tmp_path, "opencode")
+    done = set_up.play(PTB_ENDPOINT=ENDPOINT, AGENT_CONFIG=config)
+    assert done.returncode == 1 and "is no PROVIDER/MODEL" in done.stderr and not set_up.calls()
+
+
+def test_gemini_keeps_settings_that_are_there(tmp_path: Path) -> None:
+    set_up = stage(tmp_path, "gemini")
+    set_up.play()
+    path = set_up.home / ".gemini" / "settings.json"
+    assert json.loads(path.read_text()) == {"security": {"auth": {"selectedType": "gemini-api-key"}}}
+    path.write_text("{}")
+    set_up.play()
+    assert path.read_text() == "{}"
+
+
+def test_calls_that_end_well_have_a_number_at_which_it_is_enough(tmp_path: Path) -> None:
+    set_up = stage(tmp_path, "claude_reprompt")
+    script = set_up.home / "agent" / "reprompt.sh"
+    script.write_text(script.read_text().replace("REPROMPT_CALLS=200", "REPROMPT_CALLS=4", 1))
+    set_up.timer("9:59")
+    done = set_up.play()
+    assert len(set_up.calls()) == 4 and "4 calls are enough, 9:59 left" in done.stderr and done.returncode == 0
+
+
+def test_a_folder_of_ones_own_that_replaces_claude_breaks_no_variant(tmp_path: Path) -> None:
+    own, frozen = tmp_path / "own", tmp_path / "frozen"
+    folder = own / "agents" / "claude"
+    folder.mkdir(parents=True)
+    (folder / "api_keys.json").write_text('{"allowed_api_keys": []}')
+    (folder / "solve.sh").write_text("echo mine\n")
+    content = Content((own, REPOSITORY))
+    for name, source in bundle.manifest(content).items():
+        if name.startswith("agents/"):
+            (frozen / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source, frozen / name)
+    for where in (content, Content((frozen,))):
+        assert "_shared" not in where.names("agents")
+        assert load_agent(where, "claude_non_api").solve.read_text() == "echo mine\n"
+        for name in ("codex", "gemini", "opencode", "cursor_cli", "grok_cli"):
+            assert "cli.sh" in {file.name for file in load_agent(where, name).files}

@@ -8,8 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +18,10 @@ from ptb_tui.core import clock, files
 from ptb_tui.core.errors import PtbError
 from ptb_tui.core.layout import Root
 from ptb_tui.run import locks, place, processes
+from tests.polling import until as until
 
 REPOSITORY = Path(__file__).parents[2]
 CONTENT = Path(__file__).with_name("content")
-
-
-def until(condition: Callable[[], Any], what: str, seconds: float = 60.0) -> Any:
-    """Poll a condition with a bounded deadline; returns what it returned."""
-    limit = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < limit, f"not in {seconds:.0f} s: {what}"
-        time.sleep(0.05)
-    return found
 
 
 class Lab:

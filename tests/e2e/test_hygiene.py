@@ -199,7 +199,7 @@ def test_a_run_keeps_to_what_it_was_submitted_with(lab: Lab) -> None:
     """Program and content go away while the run waits, and again while it runs."""
     program = lab.base / "program"
     skip = shutil.ignore_patterns("__pycache__", ".*")
-    for name in ("ptb_tui", "backends", "judges", "tasks"):
+    for name in ("ptb_tui", "backends", "agents", "containers", "judges", "tasks"):
         shutil.copytree(REPOSITORY / name, program / name, ignore=skip)
     lab.env["PYTHONPATH"] = str(program)
     run = Waiting(lab, "saybegun+sleep3+model+sayend")

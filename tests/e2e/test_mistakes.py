@@ -115,6 +115,10 @@ def with_table(lab: Lab, text: str) -> tuple[str, ...]:
 
 
 def engine(lab: Lab) -> tuple[str, ...]:
+    return with_table(lab, '[judging]\nengine = "openai_api"\n')
+
+
+def judges_lack(lab: Lab) -> tuple[str, ...]:
     return with_table(lab, '[judging]\nengine = "codex"\n')
 
 
@@ -165,11 +169,15 @@ MISTAKES = (
     Mistake("info.json lacks a key", lambda lab: instead(lab, "tasks/toy/info.json", "{}"), ("info.json", "benchmark")),
     Mistake("agent.toml", lambda lab: instead(lab, "agents/toy/agent.toml", 'labl = "x"'), ("agent.toml", "`label`")),
     Mistake("extends nobody", lambda lab: instead(lab, "agents/toy/agent.toml", 'extends = "x"'), ("no agent 'x'",)),
-    Mistake("judge engine", engine, ("judge engine codex", "general_judge", '[judging] engine = "rules"')),
+    Mistake("judge engine", engine, ("judge engine openai_api", "general_judge", '[judging] engine = "rules"')),
+    Mistake("judges without all they need", judges_lack,
+            ("codex need a sandbox", "agents update codex --version 0.144.5", "credentials login codex-judge")),
     Mistake("a budget nobody would keep", lambda lab: with_table(lab, "[limits]\nbudget_usd = 5\n"),
             ("limits.budget_usd is not carried out", "take limits.budget_usd out")),
-    Mistake("an endpoint nobody would use", lambda lab: with_table(lab, '[endpoints]\ntoy = "http://127.0.0.1:1"\n'),
-            ("endpoints is not carried out",)),
+    Mistake("an endpoint without a network", lambda lab: with_table(lab, '[endpoints]\ntoy = "http://127.0.0.1:1"\n'),
+            ("http://127.0.0.1:1", "protocol toy have no network", "gateway")),
+    Mistake("an endpoint of nobody", lambda lab: with_table(lab, '[endpoints]\nclade = "http://127.0.0.1:1"\n'),
+            ("'clade'", "neither an agent nor a CLI", "did you mean 'claude'")),
     Mistake(".env broken", lambda lab: instead(lab, ".env", "# fine\nSOME KEY\n"), (".env: line 2", "KEY=value")),
     Mistake("config.toml", lambda lab: instead(lab, "config/ptb-tui/config.toml", "operater = 'x'"),
             ("config.toml", "operater", "`operator`")),

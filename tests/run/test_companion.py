@@ -4,8 +4,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +11,7 @@ import pytest
 
 from ptb_tui.core.errors import ConfigError
 from ptb_tui.run.companion import main, settings
+from tests.polling import until
 
 REPOSITORY = Path(__file__).parents[2]
 START = [sys.executable, "-I", "-c"]
@@ -22,13 +21,6 @@ sys.path.insert(0, {str(REPOSITORY)!r})
 from ptb_tui.run.companion import main
 sys.exit(main(sys.argv[1:]))
 """
-
-
-def until(condition: Callable[[], Any], seconds: float = 20.0) -> None:
-    limit = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < limit, "it did not happen in time"
-        time.sleep(0.02)
 
 
 def write(scratch: Path, **more: Any) -> None:

@@ -26,6 +26,7 @@ from ptb_tui.traces import index, parser_for
 from ptb_tui.traces.marks import MarkWriter
 from ptb_tui.traces.outputs import Outputs
 from ptb_tui.traces.render import render
+from tests.polling import until
 
 REPO = Path(__file__).parents[2]
 SAMPLES = REPO / "tests" / "data" / "traces"
@@ -84,13 +85,6 @@ class Place:
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
-
-
-def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "did not happen in time"
-        time.sleep(0.02)
 
 
 @pytest.fixture

@@ -67,7 +67,7 @@ def test_a_usual_run(run_dir: Path, home: Path) -> None:
     assert manifest["digest"] == report.model_digest and manifest["left_out"] == []
     assert tree(run_dir / "task") == ["train.py"]
     assert (run_dir / "time_taken.txt").read_text() == "01:02:03\n"
-    assert (run_dir / "cli_version.txt").read_text() == "cli: 1\n"
+    assert (run_dir / "cli_version.txt").read_text() == "cli: 1\nrecorded_by: agent\n"
     log = (run_dir / "output.log").read_text()
     assert "exit_code: 0\nstatus: exited normally\nfinal_model_files: 4\n" in log
     assert not [name for name in os.listdir(run_dir) if name.startswith(".") and name != ".ptb"]
@@ -201,6 +201,24 @@ def test_limits_are_kept_and_recorded(run_dir: Path, home: Path) -> None:
     assert any("bytes" in why for why in left_out(run_dir).values())
 
 
+def test_a_hole_costs_no_hours_and_a_hundred_names_cost_one_copy(run_dir: Path, home: Path) -> None:
+    folder = model(home / "task" / "final_model")
+    with open(folder / "hole.bin", "wb") as file:
+        file.truncate(1 << 40)
+    (home / "task" / "blob").write_bytes(b"b" * 10_000)
+    for number in range(20):
+        os.link(home / "task" / "blob", folder / f"hard{number:02d}")
+        (folder / f"soft{number:02d}").symlink_to("../blob")
+    limits = Limits(files=1000, bytes=1 << 42, holes=1 << 30, repeats=50_000)
+    report = take(run_dir, home, whole=limits)
+    assert report.model == "present"
+    why = left_out(run_dir, "final_model.json")
+    assert "hole" in why.pop("hole.bin")
+    assert len(why) == 40 - 6 and all("further name" in reason for reason in why.values())
+    copies = [path for path in (run_dir / "final_model").iterdir() if path.stat().st_size == 10_000]
+    assert len(copies) == 6 and all(path.stat().st_nlink == 1 for path in copies)
+
+
 def test_data_beside_a_weight_file_is_still_evidence(run_dir: Path, home: Path) -> None:
     model(home / "task" / "ckpt" / "step-5", train_data__jsonl=b'{"q": 1}\n')
     (home / "task" / "decoy.safetensors").write_bytes(b"x")
@@ -241,7 +259,21 @@ def test_files_without_rights_are_read_as_their_owner() -> None:
         for top, folders, names in os.walk(base):
             for name in (top, *(os.path.join(top, part) for part in (*folders, *names))):
                 os.chown(name, user, user)
-    for path in (home / "task" / "dark" / "x", home / "task" / "dark", folder / "config.json", folder):
+    (home / "task" / "blobs").mkdir()
+    (folder / "model.safetensors").rename(home / "task" / "blobs" / "weights")
+    (folder / "model.safetensors").symlink_to("../blobs/weights")
+    if user != os.geteuid():
+        for name in ("blobs", "blobs/weights"):
+            os.chown(home / "task" / name, user, user)
+        os.chown(folder / "model.safetensors", user, user, follow_symlinks=False)
+    dark = (
+        home / "task" / "dark" / "x",
+        home / "task" / "dark",
+        home / "task" / "blobs",
+        folder / "config.json",
+        folder,
+    )
+    for path in (*dark, home / "task", home):
         path.chmod(0)
     code = (
         "import os, sys\n"

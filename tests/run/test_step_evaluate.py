@@ -13,6 +13,7 @@ import pytest
 
 from ptb_tui.core import clock
 from ptb_tui.evaluation import fingerprint
+from ptb_tui.run.steps.attempt import keep_inspect_logs
 from tests.run.step_world import build
 
 LADDER = "ladder = [{tries = 2}, {max_tokens = 30, tries = 1}]"
@@ -127,6 +128,28 @@ def test_a_model_that_changed_after_its_harvest_gets_no_score(tmp_path: Path) ->
     (world.ptb / "final_model.json").write_text('{"digest": "another"}')
     status, result, _ = world.run("evaluate", world.step("002-evaluate-1", kind="evaluate"))
     assert status == 1 and result["cause"] == "unknown" and "changed" in result["why"]
+
+
+def test_logs_of_an_attempt_are_not_looked_for_behind_links(tmp_path: Path) -> None:
+    other = tmp_path / "other" / "logs"
+    other.mkdir(parents=True)
+    (other / "secret").write_text("of the operator")
+    home = tmp_path / "home"
+    (home / "task").mkdir(parents=True)
+    (home / "task" / "logs").symlink_to(other)
+    keep_inspect_logs(home, tmp_path / "kept")
+    (home / "task").rename(home / "was")
+    (home / "task").symlink_to(other.parent)
+    keep_inspect_logs(home, tmp_path / "kept")
+    assert not (tmp_path / "kept").exists()
+    (home / "task").unlink()
+    logs = home / "task" / "logs"
+    logs.mkdir(parents=True)
+    (logs / "link").symlink_to(other / "secret")
+    os.mkfifo(logs / "pipe")
+    (logs / "log.json").write_text("{}")
+    keep_inspect_logs(home, tmp_path / "kept")
+    assert [(path.name, path.read_text()) for path in (tmp_path / "kept").iterdir()] == [("log.json", "{}")]
 
 
 def test_a_greedy_model_needs_one_seed(tmp_path: Path) -> None:

@@ -4,13 +4,14 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ptb_tui.core.errors import StepError
-from ptb_tui.sandbox.base import Bind, Request
+from ptb_tui.sandbox.base import Bind, Request, stamp
 from ptb_tui.sandbox.bubblewrap import Bubblewrap
 
 Until = Callable[..., Any]
@@ -231,6 +232,22 @@ def test_the_interpreter_of_the_product_runs_inside(boxes: Any) -> None:
     assert done.stdout.decode().strip() == sys.prefix, done
 
 
+def test_whether_the_command_began_is_told_by_the_host_s_clock(tmp_path: Path) -> None:
+    asked = request(tmp_path, scratch=tmp_path / "scratch", env={"PATH": "/usr/bin:/bin", "A": "b c\n"})
+    command = Bubblewrap().command(replace(asked, argv=("env", "-0")))
+    assert command.began is not None
+    before = stamp(command.began)
+    words = [word for word in command.argv if word != "--unshare-net"]
+    broken = [*words[:1], "--ro-bind", "/nonexistent", "/x", *words[1:]]
+    assert subprocess.run(broken, env=command.env, cwd="/", capture_output=True, check=False).returncode == 1
+    assert stamp(command.began) == before
+    done = subprocess.run(words, env=command.env, cwd="/", capture_output=True, check=True)
+    assert stamp(command.began) > before
+    seen = dict(line.split("=", 1) for line in done.stdout.decode().split("\0") if line)
+    assert {name: value for name, value in seen.items() if name not in ("PWD", "_")} == asked.env
+    assert subprocess.run([*words[:-2], "sh", "-c", "exit 7"], env=command.env, cwd="/", check=False).returncode == 7
+
+
 def test_a_probe_that_fails_names_the_remedy(tmp_path: Path) -> None:
     works, reason = Bubblewrap(executable=str(tmp_path / "bwrap")).probe()
     assert not works and "cannot be started" in reason
@@ -268,6 +285,7 @@ def test_bad_requests_are_refused(tmp_path: Path) -> None:
     refused(request(tmp_path, network="gateway"), "socket")
     refused(request(tmp_path, network="gateway", gateway_socket=tmp_path / "gw.sock"), "more than")
     refused(request(tmp_path, reach=(0,)), "port")
+    refused(request(tmp_path, env={"a.b": "x"}, scratch=tmp_path / "scratch"), "shell")
     refused(request(tmp_path, binds=(Bind(tmp_path / "absent", "/home/ben/x"),)), "have to exist")
     for target in ("/", "/proc", "/dev/x", "/run/ptb/x", "x", "/a/../b", "/home/ben", "//x", "/tmp"):
         refused(request(tmp_path, binds=(Bind(secret, target),)), "sandbox itself|plain absolute")

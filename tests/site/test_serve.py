@@ -4,7 +4,6 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from ptb_tui.core.query import RunQuery, RunsQuery, TraceQuery
 from ptb_tui.site import serve, wire
 from ptb_tui.site.transport import Descriptors
 from ptb_tui.site.wire import Reply, Request
+from tests.polling import until
 from tests.site.far_end import REPO, FolderSite, argv, ready
 
 TOKEN = "0123456789abcdef"
@@ -64,13 +64,6 @@ def far_end(folder: Path, *options: str, greet: bool = True) -> Iterator[Client]
             if file:
                 with contextlib.suppress(BrokenPipeError):
                     file.close()
-
-
-def until(condition: Any) -> None:
-    deadline = time.monotonic() + DEADLINE
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def test_ping_and_ask(tmp_path: Path) -> None:

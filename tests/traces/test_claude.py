@@ -23,9 +23,9 @@ def test_a_whole_stream() -> None:
     events = parse(stamped("claude_stream_2.1.jsonl"))
     assert [event.kind for event in events] == [
         K.INIT, K.THINKING, K.TEXT, K.TOOL_CALL, K.TOOL_RESULT, K.RETRY, K.TOOL_CALL, K.TOOL_RESULT, K.USER, K.SYSTEM,
-        K.TEXT, K.RESULT,
+        K.TEXT, K.ERROR, K.RESULT,
     ]  # fmt: skip
-    init, _, text, call, result, retry, *_, boundary, sub, end = events
+    init, _, text, call, result, retry, *_, boundary, sub, left, end = events
     assert init.title == "claude-example-9[1m]"
     assert "Model: claude-example-9[1m]" in init.body and "Tools: Task, Bash" in init.body
     assert text.message_id == "msg_01A" and text.usage == Usage(3, 88, 11264, 5120)
@@ -33,9 +33,12 @@ def test_a_whole_stream() -> None:
     assert (result.tool, result.tool_id) == ("Bash", "toolu_01B")
     assert "Remaining: 9:58" in result.body
     assert retry.severity is Severity.WARNING
-    assert retry.data == {"attempt": 1, "max_retries": 10, "retry_delay_ms": 1200, "error_status": 529}
+    assert retry.data == {"attempt": 1, "max_retries": 10, "retry_delay_ms": 1200, "error_status": 529,
+                          "trouble": "server"}  # fmt: skip
     assert boundary.title == "compact_boundary" and "pre_tokens: 168000" in boundary.body
     assert sub.data["parent"] == "toolu_01X"
+    assert (left.title, left.severity) == ("ended while 1 background task was running", Severity.WARNING)
+    assert left.data == {"trouble": "background", "open_tasks": 1} and end.data["trouble"] == "background"
     assert end.usage is not None and end.usage.cost_usd == 3.4172
     assert end.severity is Severity.INFO
     assert {event.time for event in events} == {STAMP}
@@ -50,6 +53,34 @@ def test_limits_come_from_fields() -> None:
     said = {"role": "user", "content": [{"type": "text", "text": "You've hit your session limit, API Error: 429"}]}
     assert one({"type": "user", "message": said}).severity is Severity.INFO
     assert one({"type": "rate_limit_event", "rate_limit_info": {"status": "allowed"}}).kind is K.SYSTEM
+
+
+def test_a_failure_names_its_cause() -> None:
+    limit, said, end = parse(stamped("claude_limit_2.1.jsonl"))[-3:]
+    assert limit.data["trouble"] == said.data["trouble"] == end.data["trouble"] == "usage_limit"
+    assert said.data["cause"] == end.data["cause"] == "provider_limit" and end.data["resetsAt"] == 1785570600
+    policy = "API Error: Claude Code is unable to respond to this request, which appears to violate our Usage Policy"
+    text = {"content": [{"type": "text", "text": policy}]}
+    refused = one({"type": "assistant", "error": "invalid_request", "message": text})
+    assert (refused.kind, refused.data["cause"]) == (K.ERROR, "model_refusal")
+    said_by_agent = one({"type": "assistant", "message": text})
+    assert (said_by_agent.kind, said_by_agent.data) == (K.TEXT, {})
+
+
+def test_the_model_may_refuse() -> None:
+    message = {"content": [{"type": "text", "text": "I cannot help."}], "stop_reason": "refusal"}
+    text, refused = parse(json.dumps({"type": "assistant", "message": message}).encode())
+    assert (text.kind, refused.kind, refused.data["trouble"]) == (K.TEXT, K.ERROR, "model_refusal")
+    end = one({"type": "result", "subtype": "success", "stop_reason": "refusal"})
+    assert (end.severity, end.data["trouble"]) == (Severity.INFO, "model_refusal")
+
+
+def test_a_failure_that_was_overcome_is_not_the_end() -> None:
+    failed = {"type": "assistant", "error": "rate_limit", "message": {"content": "You've hit your limit"}}
+    said = {"type": "assistant", "message": {"content": "On I go."}}
+    for items, cause in (((failed, said), None), ((failed,), "provider_limit")):
+        lines = [*items, {"type": "result", "subtype": "error_during_execution", "is_error": True}]
+        assert parse("\n".join(map(json.dumps, lines)).encode())[-1].data.get("cause") == cause
 
 
 def test_retries_to_the_end() -> None:

@@ -55,13 +55,15 @@ def test_a_failed_command_shows_its_exit_code() -> None:
 def test_limits_and_their_ends() -> None:
     plan = sample("codex.usage_plan.jsonl")[-2:]
     assert [event.kind for event in plan] == [K.LIMIT, K.RESULT]
-    assert plan[0].data == {"cause": "provider_limit", "resets": "4:50 PM", "resets_clock": "16:50"}
+    assert plan[0].data == {
+        "trouble": "usage_limit", "cause": "provider_limit", "resets": "4:50 PM", "resets_clock": "16:50",
+    }  # fmt: skip
     assert plan[1].data["is_error"] is True and plan[1].severity is Severity.ERROR
     quota = sample("codex.mid_usage.jsonl")[-2]
-    assert quota.kind is K.LIMIT and quota.data == {"cause": "provider_limit"}
+    assert quota.kind is K.LIMIT and quota.data == {"trouble": "quota", "cause": "provider_limit"}
     rate = sample("codex.e429.jsonl")
     assert [event.kind for event in rate[-4:]] == [K.RETRY, K.RETRY, K.LIMIT, K.RESULT]
-    assert rate[-2].data == {"error_status": 429, "cause": "provider_limit"}
+    assert rate[-2].data == {"error_status": 429, "trouble": "rate_limit", "cause": "provider_limit"}
     events = sample("codex_limit_and_auth.jsonl")
     assert [event.data["resetsAt"] for event in events if event.kind is K.LIMIT] == [1785574800 + 234_840, 1785570600]
 
@@ -74,12 +76,12 @@ def test_sign_in() -> None:
     refresh = sample("codex_limit_and_auth.jsonl")[-2]
     assert refresh.kind is K.RESULT and refresh.data["cause"] == "credential"
     (missing,) = said({"type": "error", "message": "Missing environment variable: `CODEX_API_KEY`."})
-    assert (missing.kind, missing.data) == (K.ERROR, {"cause": "credential"})
+    assert (missing.kind, missing.data) == (K.ERROR, {"trouble": "login", "cause": "credential"})
 
 
 def test_waiting_for_the_network_is_a_retry() -> None:
     events = sample("codex.refused.jsonl")
-    assert [event.data for event in events if event.kind is K.RETRY] == [{"network": False}] * 4
+    assert [event.data for event in events if event.kind is K.RETRY] == [{"network": False, "trouble": "network"}] * 4
 
 
 @pytest.mark.parametrize("kind", ["agent_message", "reasoning"])

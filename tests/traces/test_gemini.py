@@ -32,19 +32,20 @@ def test_a_whole_stream() -> None:
     assert (result.tool, result.title) == ("run_shell_command", "evaluate.py")
     assert (failed.title, failed.severity) == ("File not found", Severity.WARNING)
     assert (loop.title, loop.severity) == ("Loop detected, stopping execution", Severity.WARNING)
-    assert retry.data == {"attempt": 1, "error_status": 429, "cause": "provider_limit"}
+    assert retry.data == {"attempt": 1, "error_status": 429, "trouble": "rate_limit", "cause": "provider_limit"}
     assert end.usage == Usage(50, 200, 0) and end.data["session_id"] == "s-1"
 
 
 def test_limits() -> None:
     events = sample("gemini.mid_usage.merged.txt")
     limit, end = events[-2:]
-    assert (limit.kind, limit.severity, limit.data) == (K.LIMIT, Severity.ERROR, {"cause": "provider_limit"})
+    assert (limit.kind, limit.severity) == (K.LIMIT, Severity.ERROR)
+    assert limit.data == {"trouble": "quota", "cause": "provider_limit"}
     assert (end.kind, end.severity) == (K.RESULT, Severity.ERROR) and end.offset == limit.offset
     assert index.totals(events) == Usage(200, 40, 1000)
     assert sum(event.kind is K.RAW for event in events) == 27  # the stack and the warnings around it
     limit = sample("gemini.e429.jsonl")[-2]
-    assert limit.data == {"cause": "provider_limit", "resetsAt": 1785574801}
+    assert limit.data == {"trouble": "rate_limit", "cause": "provider_limit", "resetsAt": 1785574801}
 
 
 def test_attempts_on_the_error_stream() -> None:

@@ -120,7 +120,13 @@ def test_no_secret_is_lost_where_nothing_is_unfinished(parts: list[bytes], cut: 
 
 @settings(deadline=None)
 @given(
-    st.lists(st.sampled_from([OTHER.encode(), b"z" * 300, b"plain-", KEY.encode()]), max_size=30), st.integers(1, 900)
+    st.lists(
+        st.sampled_from(
+            [OTHER.encode(), b"z" * 300, b"plain-", KEY.encode(), (OTHER[:9] + "\n" + OTHER[9:]).encode(), b"\n"]
+        ),
+        max_size=30,
+    ),
+    st.integers(1, 900),
 )
 def test_a_stream_in_blocks_is_the_same_text(parts: list[bytes], size: int) -> None:
     redactor = Redactor({"A_KEY": KEY, "B_TOKEN": OTHER})

@@ -13,8 +13,8 @@ import socket
 import stat
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ptb_tui.content.agents import load_agent
@@ -28,20 +28,28 @@ from ptb_tui.core.layout import RunFiles
 from ptb_tui.core.spec import RunSpec
 from ptb_tui.run import place
 from ptb_tui.run.sandboxes import for_run, root_of
+from ptb_tui.run.site_words import site_word
 from ptb_tui.run.sources import Look, Provision, Ready, gather
+from ptb_tui.run.sources.login import agent_keys, for_network, listen_port
 from ptb_tui.run.steps import base_model_folder, lay_out_task
 from ptb_tui.sandbox.base import Request
+from ptb_tui.sandbox.select import OVER_IMAGES
 
 GRACE_S = 300.0  # the agent is ended this long after the budget it was told (H §1.8)
 RESERVE_FACTOR = 1.2
+STARTERS = ("agent_start.sh", "check_cuda.py", "system_monitor.sh")  # of agents/_shared, run before the agent
 
 
-def timer_script(hours: float, start: float) -> str:
-    """`timer.sh` (H §1.6): prints the time left as H:MM, or that it has run out."""
-    end = int(start + hours * 3600)
+def timer_script(hours: float) -> str:
+    """`timer.sh` (H §1.6): prints the time left as H:MM, or that it has run out.
+
+    The line `start=` gets the second in which the agent is executed from whoever executes it (`agent_start.sh`); until
+    then the time counts from when the file was written.
+    """
     return (
         "#!/bin/bash\n"
-        f"left=$(( {end} - $(date +%s) ))\n"
+        "start=\n"
+        f'left=$(( ${{start:-$(stat -c %Y "$0")}} + {round(hours * 3600)} - $(date +%s) ))\n'
         'if [ "$left" -le 0 ]; then\n'
         "    echo 'Timer expired!'\n"
         "else\n"
@@ -68,6 +76,11 @@ def populate(plan: Look, home: Path) -> None:
     for file in plan.agent.files:
         shutil.copy(file, home / "agent" / file.name)
     shutil.copy(plan.agent.solve, home / "agent_solve.sh")
+    for name in STARTERS:
+        shared = content.file(f"agents/_shared/{name}")
+        if shared is None:
+            raise StepError(f"agents/_shared/{name} is missing", cause="prepare_failed")
+        shutil.copy(shared, home / "agent" / name)
     (home / "hf_cache").mkdir()
 
 
@@ -135,6 +148,7 @@ def _launch(plan: Look, ready: Ready, given: Provision, bundle: Path, gpus: tupl
         "PROMPT": _prompt(plan),
         "AGENT_CONFIG": spec.config,
         "NUM_GPUS": str(spec.gpus),
+        "PTB_GPU_NAME": site_word(plan.root, plan.settings, "gpu_name"),
         "HF_HOME": f"{inside}/hf_cache",
         "VLLM_API_KEY": "inspectai",
         "PYTHONNOUSERSITE": "1",
@@ -143,7 +157,7 @@ def _launch(plan: Look, ready: Ready, given: Provision, bundle: Path, gpus: tupl
     }
     gateway = scratch / "gateway" / "gateway.sock"
     request = Request(
-        argv=("bash", f"{inside}/agent_solve.sh"),
+        argv=("bash", f"{inside}/agent/agent_start.sh"),
         home=home,
         workdir="task",
         binds=given.binds,
@@ -153,28 +167,41 @@ def _launch(plan: Look, ready: Ready, given: Provision, bundle: Path, gpus: tupl
         gateway_socket=gateway if spec.network == "gateway" else None,
         tmp_bytes=int(plan.protocol.tmp_gib * (1 << 30)),
         reach=given.reach if spec.network == "gateway" else (),
+        scratch=scratch / "sandbox",
+        open_network=spec.network == "gateway",  # design §4: `full`, marked, where namespaces are refused
     )
     (scratch / "gateway").mkdir(mode=0o700)
     command = sandbox.command(request)
     companion: list[str] | None = None
-    if spec.network == "gateway":
+    listen = 0
+    if spec.network == "gateway" or given.companion:
         companion = [sys.executable, "-I", str(bundle / "ptb"), "companion", str(scratch)]
         also = [f"127.0.0.1:{port}" for port in given.reach]
         ledger = str(scratch / "egress.jsonl")
-        config = {"socket": str(gateway), "ledger": ledger, "allow": None, "also": also, **given.companion}
-        files.replace(scratch / "companion.json", files.dump(config))
+        socket_path = str(gateway) if spec.network == "gateway" else None
+        config = {"socket": socket_path, "ledger": ledger, "allow": None, "also": also, **given.companion}
+        config = for_network(config, command.network)
+        listen = listen_port(config)
+        files.replace(scratch / "companion.json", files.dump(config), mode=0o600)
     return {
         "argv": list(command.argv),
         "env": command.env,
-        "keys": list(spec.keys),
+        "prefix": command.prefix,
+        "encoded": command.encoded,
+        "began": str(command.began or ""),
+        "prompt": env["PROMPT"],
+        "keys": agent_keys(plan.agent, spec.config, plan.task.info.required_api_keys, plan.settings.values).words(),
         "cwd": str(command.cwd),
         "limits": command.limits,
         "runtime": sandbox.runtime,
         "deadline_s": spec.hours * 3600 + GRACE_S,
+        "starter": STARTERS[0] if spec.gpus else "",  # its check of the GPUs is no time of the agent's
         "grace_s": 30,
         "companion": companion,
+        "listen": listen,
         "trace": plan.agent.trace,
         "sandbox": sandbox.name,
+        "network": command.network or spec.network,
         "notes": [*command.notes, *given.notes],
     }
 
@@ -202,20 +229,22 @@ def prepare(run: RunFiles, scratch: Path, gpus: tuple[str, ...]) -> None:
     files.replace(root.own("nodes") / f"{socket.gethostname()}.json", files.dump(host))
     bundle = _stage(scratch)
     populate(plan, ready.home)
-    given, facts = gather(plan, ready)
-    files.replace(run.ptb / "provenance.json", files.dump({"v": 1, "sandbox": ready.sandbox.name, **facts}))
+    given, facts = gather(replace(plan, content=Content.of((bundle,))), ready)  # what is bound is the node's own copy
     _reserve(run, base_model_folder(content, spec.base_model))
     launch = _launch(plan, ready, given, bundle, gpus)
+    image = spec.images.get("agent", "") if ready.sandbox.name in OVER_IMAGES else ""
+    seen = {"sandbox": launch["sandbox"], "network": launch["network"], **({"image": image} if image else {})}
+    files.replace(run.ptb / "provenance.json", files.dump({"v": 1, **seen, **facts}))
     public = scratch / "public"
     public.mkdir()
     hours = names.format_hours(spec.hours)
     arguments = (spec.benchmark, spec.agent, spec.base_model, spec.id, hours, spec.config, spec.gpus)
-    lines = (" ".join(map(str, arguments)), f"sandbox: {ready.sandbox.name}; network: {spec.network}", *launch["notes"])  # type: ignore[misc]
+    lines = (" ".join(map(str, arguments)), f"sandbox: {seen['sandbox']}; network: {seen['network']}", *launch["notes"])  # type: ignore[misc]
     (public / "output.log").write_text("\n".join(map(str, lines)) + "\n", "utf-8")
     (public / "error.log").write_text("", "utf-8")
-    (public / "prompt.txt").write_text(str(launch["env"]["PROMPT"]), "utf-8")  # type: ignore[index]
+    (public / "prompt.txt").write_text(str(launch["prompt"]), "utf-8")
     timer = scratch / "home" / "task" / "timer.sh"
-    timer.write_text(timer_script(spec.hours, time.time()), "utf-8")
+    timer.write_text(timer_script(spec.hours), "utf-8")
     timer.chmod(timer.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
     files.replace(scratch / "launch.json", files.dump(launch), mode=0o600)
 

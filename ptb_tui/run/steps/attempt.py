@@ -14,9 +14,9 @@ import shutil
 import signal
 import stat
 import subprocess
-import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +30,15 @@ from ptb_tui.run import processes
 from ptb_tui.run.erasing import erase
 from ptb_tui.run.sources.model import TARGET as MODEL_TARGET
 from ptb_tui.run.steps import lay_out_task
+from ptb_tui.sandbox import base
 from ptb_tui.sandbox.base import Bind, Request, Sandbox, apply_limits
 
 TERM_GRACE_S = 30.0
 KILL_GRACE_S = 10.0
 _LOG_BYTES = 256 << 20  # of inspect's own logs that are kept for one seed
+_LOGS = 1000
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _SCRIPT = "evaluate_final_eval.py"
 
 
@@ -47,10 +51,10 @@ def fill_home(home: Path, task: Task, content: Content) -> None:
         shutil.copyfile(task.test_data, home / "test_data.json")
 
 
-def environment(home: str, extra: Mapping[str, str]) -> dict[str, str]:
+def environment(home: str, path: Sequence[str], extra: Mapping[str, str]) -> dict[str, str]:
     """The complete environment of an attempt."""
     return {
-        "PATH": f"{os.path.dirname(sys.executable)}:/usr/local/bin:/usr/bin:/bin",
+        "PATH": ":".join(dict.fromkeys(path)),
         "HOME": home,
         "LANG": "C.UTF-8",
         "OMP_NUM_THREADS": "1",
@@ -64,10 +68,9 @@ def environment(home: str, extra: Mapping[str, str]) -> dict[str, str]:
 
 
 def end_tree(command: subprocess.Popen[bytes], runtime: str, spare: set[int], grace: float) -> None:
-    """TERM to everything an attempt started but the sandbox's own process, KILL after `grace` seconds."""
+    """TERM to everything an attempt started but what holds its sandbox, KILL after `grace` seconds."""
     tree = [pid for pid in processes.descendants(os.getpid()) if pid not in spare]
-    inner = [pid for pid in tree if not (runtime and processes.runs_file(pid, runtime))]
-    for pid in inner or tree:
+    for pid in processes.polite(tree, runtime):
         processes.send(pid, signal.SIGTERM)
     with contextlib.suppress(subprocess.TimeoutExpired):
         command.wait(grace)
@@ -121,7 +124,7 @@ class Attempts:
             if self.base_dir is not None:
                 base = MODEL_TARGET
                 binds.append(Bind(self.base_dir, base))
-        argv = [sys.executable, _SCRIPT, "--model-path", model, "--templates-dir", "templates/"]
+        argv = [self.sandbox.python(), _SCRIPT, "--model-path", model, "--templates-dir", "templates/"]
         argv += ["--limit", str(self.limit)]
         if self.task.final_script.name == _SCRIPT:
             argv += ["--seed", str(seed)]
@@ -138,10 +141,11 @@ class Attempts:
             home=home,
             workdir="task",
             binds=tuple(binds),
-            env=environment(inside, extra),
+            env=environment(inside, self.sandbox.path(), extra),
             gpus=self.gpus,
             network="none",
             tmp=place / "tmp",
+            scratch=place / "sandbox",
         )
 
     def __call__(self, seed: int, stage: int, n: int, max_tokens: int | None) -> AttemptResult:
@@ -158,6 +162,7 @@ class Attempts:
         with open(log, "xb", buffering=0) as out:
             out.write(f"[ptb] seed {seed}, attempt {n}, stage {stage}: {shlex.join(request.argv)}\n".encode())
             spare = set(processes.descendants(os.getpid()))
+            stamp = base.stamp(command.began) if command.began else 0
             try:
                 child = subprocess.Popen(
                     command.argv,
@@ -185,6 +190,9 @@ class Attempts:
             if stuck := kill_rest(child, spare):
                 out.write(f"\n[ptb] processes that cannot be killed: {stuck}; the machine needs a restart\n".encode())
         seconds = clock.monotonic() - start
+        if stamp and command.began and base.stamp(command.began) == stamp and not timed_out:
+            line = last_words(log, rc=child.returncode, signal=None, grader=False).line
+            return AttemptResult(None, seconds, "sandbox", f"the sandbox did not start: {line}", "not started")
         result = self._result(place, log, child.returncode, seconds, timed_out, seed)
         erase(place)
         return result
@@ -203,7 +211,7 @@ class Attempts:
             if metrics is None:
                 problem = "it ended well but left no readable metrics"
             elif not (problem := problem_of(metrics)):
-                keep_inspect_logs(work / "logs", self.out_dir / "inspect_logs" / f"seed{seed}")
+                keep_inspect_logs(place / "home", self.out_dir / "inspect_logs" / f"seed{seed}")
                 files.replace(self.out_dir / f"metrics_seed{seed}.json", files.dump(metrics))
                 return AttemptResult(metrics, seconds)
             return AttemptResult(None, seconds, "eval_failed", problem, f"metrics {problem}")
@@ -212,20 +220,30 @@ class Attempts:
         return AttemptResult(None, seconds, words.cause, words.line, words.key)
 
 
-def keep_inspect_logs(source: Path, target: Path) -> None:
-    """Keep inspect's own logs of a measured seed, regular files only and bounded in size."""
+def keep_inspect_logs(home: Path, target: Path) -> None:
+    """Keep inspect's own logs of a measured seed, `task/logs` of the home: regular files only, bounded in size and
+    number. What runs in an attempt may have put links in the place of both folders.
+    """
     room = _LOG_BYTES
-    try:
-        names = sorted(os.listdir(source))
-    except OSError:
-        return
-    for name in names:
+    with contextlib.ExitStack() as stack:
+        folder = -1
         try:
-            info = os.lstat(source / name)
-            if not stat.S_ISREG(info.st_mode) or info.st_size > room:
-                continue
-            target.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source / name, target / name, follow_symlinks=False)
-            room -= info.st_size
-        except OSError as error:
-            print(f"an inspect log was not kept: {error.strerror}", flush=True)
+            for part in (home, "task", "logs"):
+                folder = os.open(part, _FOLDER, dir_fd=None if folder < 0 else folder)
+                stack.callback(os.close, folder)
+            with os.scandir(folder) as found:
+                names = sorted(entry.name for entry in islice(found, _LOGS))
+        except OSError:
+            return
+        for name in names:
+            try:
+                with open(os.open(name, _FILE, dir_fd=folder), "rb") as log:
+                    info = os.fstat(log.fileno())
+                    if not stat.S_ISREG(info.st_mode) or info.st_size > room:
+                        continue
+                    target.mkdir(parents=True, exist_ok=True)
+                    with open(target / name, "wb") as out:
+                        shutil.copyfileobj(log, out)
+                    room -= info.st_size
+            except OSError as error:
+                print(f"an inspect log was not kept: {error.strerror}", flush=True)

@@ -6,10 +6,10 @@ An evaluation has a folder of its own, `evaluation`, `evaluation_2` …; only a 
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
+import json
 import math
 import os
-import platform
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,23 +23,47 @@ from ptb_tui.core.errors import StepError
 from ptb_tui.core.layout import RunFiles
 from ptb_tui.evaluation import final, fingerprint, seeds, validity
 from ptb_tui.run import processes, sandboxes
+from ptb_tui.run.erasing import erase
 from ptb_tui.run.steps import base_model_folder, conclude, read_spec
 from ptb_tui.run.steps.attempt import Attempts
 from ptb_tui.run.telemetry import Sampler
+from ptb_tui.sandbox.base import Request, Sandbox
+from ptb_tui.sandbox.select import OVER_IMAGES
 
 _SPARE_S = 60.0  # between the end of the last attempt and the step's limit
+_ASK = """
+import importlib.metadata, json, platform, sys
+found = {"python": platform.python_version()}
+for name in sys.argv[1:]:
+    try:
+        found[name] = importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        pass
+print(json.dumps(found))
+"""
 _PACKAGES = ("inspect-ai", "vllm", "torch", "transformers", "safetensors")
 
 
-def versions() -> dict[str, str]:
-    """Versions of what measures, without importing it; packages that are not installed are absent."""
-    found = {"python": platform.python_version()}
-    for name in _PACKAGES:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
+def versions(sandbox: Sandbox, scratch: Path) -> dict[str, str]:
+    """Versions of what measures, without importing it, asked in the sandbox; packages that are not installed are
+    absent, and everything is when the sandbox does not answer."""
+    place = scratch / "versions"
+    (place / "home").mkdir(parents=True)
+    inside = sandbox.home_inside(place / "home")
+    env = {"PATH": ":".join(sandbox.path()), "HOME": inside, "PYTHONNOUSERSITE": "1"}
+    argv = (sandbox.python(), "-c", _ASK, *_PACKAGES)
+    command = sandbox.command(Request(argv, place / "home", ".", env=env, scratch=place / "sandbox"))
+    try:
+        done = subprocess.run(
+            command.argv, env=command.env, cwd=command.cwd, stdin=subprocess.DEVNULL, capture_output=True, timeout=300
+        )
+        found = json.loads(done.stdout)
+    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+        print(f"the sandbox does not tell its versions: {error}", flush=True)
+        return {}
+    finally:
+        erase(place)
+    return {str(name): str(version) for name, version in found.items()}
 
 
 def model_digest(ptb: Path, model_dir: Path) -> str:
@@ -132,7 +156,7 @@ def work(ptb: Path, step_folder: Path, scratch: Path) -> dict[str, Any]:
         raise StepError(f"task {task.name} needs a paid grader, which this version lacks", cause="grading_incomplete")
     digest = model_digest(ptb, model_dir)
     chosen, temperature = seeds_for(task, protocol, model_dir)
-    sandbox = sandboxes.for_run(sandboxes.root_of(RunFiles(ptb)), spec, content)
+    sandbox = sandboxes.for_run(sandboxes.root_of(RunFiles(ptb)), spec, content, role="evaluation")
     base_dir = base_model_folder(content, spec.base_model)
     ladder = task.file.final.ladder
     out_dir = final.new_output(run_dir)
@@ -175,7 +199,8 @@ def work(ptb: Path, step_folder: Path, scratch: Path) -> dict[str, Any]:
         "limit": attempts.limit,
         "template": template_hash(content, protocol, spec.base_model),
         "protocol": spec.protocol.model_dump(),
-        "versions": versions(),
+        "versions": versions(sandbox, scratch),
+        "image": spec.images.get("evaluation", "") if sandbox.name in OVER_IMAGES else "",
         "seconds": round(clock.monotonic() - start, 3),
         "attempts": [attempt.to_json() for attempt in outcome.attempts],
     }

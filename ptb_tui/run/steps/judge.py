@@ -1,12 +1,11 @@
 """The step `judge:<judge>#n`: show a run to a judge and keep the verdict (E §3; design §5, §6).
 
-A judge that fails or runs out of time leaves a record that says so; it never prevents the evaluation (case A09).
+The engine `rules` always comes first: alone it gives the verdict, before another engine its findings are evidence. A
+judge that fails or runs out of time leaves a record that says so; it never prevents the evaluation (case A09).
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import signal
 import sys
@@ -18,87 +17,31 @@ from typing import Any, NoReturn
 from ptb_tui.content.judges import Judge, load_judge
 from ptb_tui.content.lookup import Content
 from ptb_tui.content.tasks import Task, load_task
-from ptb_tui.core import clock, files
+from ptb_tui.core import clock, files, settings
 from ptb_tui.core.errors import StepError
 from ptb_tui.core.layout import RunFiles
 from ptb_tui.core.spec import RunSpec
 from ptb_tui.core.step import StepSpec
-from ptb_tui.core.verdict import EngineResult, Evidence, JudgeEngine, VerdictRecord, VerdictState
-from ptb_tui.evaluation.fingerprint import file_sha256
+from ptb_tui.core.verdict import EngineResult, Evidence, VerdictRecord, VerdictState
 from ptb_tui.judging import history
-from ptb_tui.run.diagnostics import exit_facts_of
-from ptb_tui.run.steps import base_model_folder, conclude, read_spec
+from ptb_tui.judging.collect import read_bounded
+from ptb_tui.judging.engines.codex import MAX_OUTPUT, CodexEngine
+from ptb_tui.judging.engines.rules import RulesEngine
+from ptb_tui.judging.prompting import PromptFacts
+from ptb_tui.run import judges, processes
+from ptb_tui.run.erasing import erase
+from ptb_tui.run.sandboxes import for_run, root_of
+from ptb_tui.run.steps import conclude, read_spec
+from ptb_tui.run.steps.chamber import JudgeChamber
+from ptb_tui.run.steps.shown import evidence_hash, evidence_of
 
 _NO_VERDICT = frozenset((VerdictState.MISSING, VerdictState.UNREADABLE, VerdictState.CONTRADICTORY))
+RULES_S = 600.0  # at most, of the time of another engine
 _SPARE_S = 20.0  # between our own limit and the step's, to record the verdict
 
 
 class TimedOut(BaseException):
     """The judge's time is up. Not an Exception, so that no engine takes it for a failure of its own."""
-
-
-def engine_of(name: str) -> JudgeEngine:
-    """The engine by name. StepError for one that this version does not have."""
-    if name == "rules":
-        from ptb_tui.judging.engines.rules import RulesEngine
-
-        return RulesEngine()
-    raise StepError(f"engine {name} is not in this version", cause="cli_missing")
-
-
-def _file(path: Path) -> Path | None:
-    return path if path.is_file() and not path.is_symlink() else None
-
-
-def _folder(path: Path) -> Path | None:
-    return path if path.is_dir() and not path.is_symlink() else None
-
-
-def _base_config(content: Content, model: str) -> Path | None:
-    folder = base_model_folder(content, model)
-    if folder is not None:
-        return _file(folder / "config.json")
-    return content.file(f"judges/tools/reference_configs/{model.replace('/', '_')}.json")
-
-
-def evidence_of(run: RunFiles, spec: RunSpec, task: Task, content: Content) -> Evidence:
-    """What the judge may look at. StepError when our own tools are missing."""
-    tools = content.shared("judges/tools")
-    if tools is None:
-        raise StepError("the judges' tools are in no content folder (judges/tools)", cause="judge_failed")
-    agent = next((folder for _, name, folder in run.step_folders() if name.kind == "agent"), None)
-    run_dir = run.run_dir
-    model = _folder(run_dir / "final_model")
-    return Evidence(
-        run_dir=run_dir,
-        task_dir=_folder(run_dir / "task"),
-        solve_out=_file(run_dir / "solve_out.txt"),
-        solve_parsed=_file(run_dir / "solve_parsed.txt"),
-        test_data=task.test_data,
-        model_config=_file(model / "config.json") if model else None,
-        base_config=_base_config(content, spec.base_model),
-        tools=tools,
-        benchmark=task.name,
-        base_model=spec.base_model,
-        agent=spec.agent,
-        agent_config=spec.config,
-        hours=spec.hours,
-        agent_seconds=exit_facts_of(agent, agent).elapsed_s if agent else None,
-        allowed_data=task.info.allowed_data_examples,
-        disallowed_data=task.info.disallowed_data_examples,
-        egress=_file(run.ptb / "egress.jsonl"),
-    )
-
-
-def evidence_hash(evidence: Evidence) -> str:
-    """Digest of what the judge was shown, so that a verdict says on which evidence it stands."""
-    shown: dict[str, str] = {}
-    for name in ("solve_out", "solve_parsed", "test_data", "model_config", "base_config"):
-        path: Path | None = getattr(evidence, name)
-        shown[name] = file_sha256(path) if path is not None else ""
-    task = files.read_object(evidence.run_dir / ".ptb" / "task.json") or {}
-    shown["task"] = str(task.get("digest", ""))
-    return hashlib.sha256(json.dumps(shown, sort_keys=True).encode()).hexdigest()
 
 
 def within(seconds: float, ask: Callable[[], EngineResult]) -> EngineResult:
@@ -158,9 +101,86 @@ def time_limit(step: StepSpec, judge: Judge) -> float:
     return min(judge.spec.timeout_s, max(step.limit_s - _SPARE_S, step.limit_s * 0.8))
 
 
-def work(ptb: Path, step_folder: Path) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """One judge step. `ends` is when the engine must be done, on `clock.monotonic`."""
+
+    run: RunFiles
+    spec: RunSpec
+    content: Content
+    task: Task
+    judge: Judge
+    step_folder: Path
+    scratch: Path
+    evidence: Evidence
+    ends: float
+
+
+def _chamber(case: _Case) -> JudgeChamber:
+    """The sandbox for engine codex. StepError for what this site lacks, before anything is read."""
+    root, known = root_of(case.run), settings.load(cwd=Path("/"))
+    tool = judges.tool_of(case.judge.spec, root, case.content, known)
+    sandbox = for_run(root, case.spec, case.content, role="judge")
+    if not sandbox.isolated:
+        raise StepError("a judge of engine codex needs a sandbox that isolates", cause="sandbox")
+    return JudgeChamber(
+        judge=case.judge.name,
+        spec=case.judge.spec,
+        run=case.spec,
+        root=root,
+        sandbox=sandbox,
+        tool=tool,
+        values=known.values,
+        scratch=case.scratch,
+        step_folder=case.step_folder,
+    )
+
+
+def _codex(case: _Case, chamber: JudgeChamber, rules: EngineResult) -> EngineResult:
+    spec, task = case.spec, case.task
+    facts = PromptFacts(
+        model=spec.base_model,
+        benchmark=task.label,
+        agent=spec.agent,
+        config=spec.config,
+        allowed=task.info.allowed_data_examples,
+        disallowed=task.info.disallowed_data_examples,
+        graded=bool(task.info.required_api_keys),
+    )
+    place = case.scratch / "evidence"
+    erase(place)
+    engine = CodexEngine(
+        chamber,
+        case.judge.prompt.read_text("utf-8"),
+        facts,
+        rules,
+        place=place,
+        keep=case.step_folder,
+        ends=case.ends,
+    )
+    return engine.judge(case.judge.name, case.judge.spec, case.evidence)
+
+
+def _publish_output(case: _Case, entry: history.Entry, result: EngineResult) -> None:
+    """What the judge printed, beside the public verdict that it led to (E §3.7). None without a verdict."""
+    sessions = result.extra.get("sessions") or ()
+    if result.verdict is None or not sessions:
+        return
+    run_dir, id_ = case.run.run_dir, case.judge.spec.output_id
+    if entry.vote > 1:
+        stem = run_dir / history.VOTES / f"judge_output_{id_}_run{entry.vote}"
+    else:
+        inline = read_bounded(run_dir / f"judgement_{id_}.json")[0] == history.public_form(entry).encode()
+        stem = run_dir / f"judge_output_{id_}{'' if inline else '_rerun'}"
+    for ending in (".json", ".txt"):
+        data = files.read_bytes(case.step_folder / f"{sessions[-1]['output']}{ending}", MAX_OUTPUT * 4)
+        if data is not None:
+            files.replace(stem.with_name(stem.name + ending), data)
+
+
+def work(ptb: Path, step_folder: Path, scratch: Path) -> dict[str, Any]:
     """Judge, keep the verdict, return the facts of result.json. StepError for what is ours."""
-    run, spec = RunFiles(ptb), read_spec(ptb)
+    run, spec, began = RunFiles(ptb), read_spec(ptb), clock.monotonic()
     try:
         step = StepSpec.model_validate(files.read_object(step_folder / "step.json"))
     except ValueError as error:
@@ -169,12 +189,22 @@ def work(ptb: Path, step_folder: Path) -> dict[str, Any]:
     judge = load_judge(content, step.judge)
     plan = next((entry for entry in spec.judges if entry.judge == step.judge), None)
     name = step.engine or (plan.engine if plan else "rules")
-    engine = engine_of(name)
-    evidence = evidence_of(run, spec, load_task(content, spec.benchmark), content)
+    if name not in judges.ENGINES:
+        raise StepError(f"engine {name} is not in this version", cause="cli_missing")
+    task = load_task(content, spec.benchmark)
+    evidence = evidence_of(run, spec, task, content)
+    limit = time_limit(step, judge)
+    case = _Case(run, spec, content, task, judge, step_folder, scratch, evidence, began + limit)
     asked = _Asked(judge, step, name, evidence_hash(evidence), clock.utc_text())
     print(f"judge {judge.name}, engine {name}, vote {step.vote}", flush=True)
-    result = within(time_limit(step, judge), lambda: engine.judge(judge.name, judge.spec, evidence))
+    chamber = _chamber(case) if name == "codex" else None
+    share = limit if chamber is None else min(RULES_S, limit / 4)
+    result = within(share, lambda: RulesEngine().judge(judge.name, judge.spec, evidence))
+    if chamber is not None:
+        print(f"rules: {result.state.value}, {len(result.findings)} findings", flush=True)
+        result = _codex(case, chamber, result)
     entry = history.append(run, asked.record(result), vote=step.vote)
+    _publish_output(case, entry, result)
     facts: dict[str, Any] = {
         "judge": judge.name,
         "engine": name,
@@ -187,15 +217,19 @@ def work(ptb: Path, step_folder: Path) -> dict[str, Any]:
     if result.state is VerdictState.TIMED_OUT:
         return facts | {"cause": "judge_timeout", "why": result.reason}
     if result.state in _NO_VERDICT:
-        return facts | {"cause": "judge_failed", "why": result.reason or result.state.value}
+        return facts | {
+            "cause": str(result.extra.get("cause") or "judge_failed"),
+            "why": result.reason or result.state.value,
+        }
     return facts
 
 
 def main(argv: Sequence[str]) -> int:
     """Internal verb: argv is `[ptb_dir, step_folder, scratch]`."""
-    ptb, step_folder = Path(argv[0]), Path(argv[1])
+    ptb, step_folder, scratch = (Path(part) for part in argv[:3])
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    return conclude(step_folder, lambda: work(ptb, step_folder))
+    processes.become_subreaper()
+    return conclude(step_folder, lambda: work(ptb, step_folder, scratch))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 REPROMPT_STOP_MIN=30     # with less than this left nothing new is begun
 REPROMPT_QUICK_S=60      # a call that ended earlier did no work
 REPROMPT_FAILURES=10     # so many quick failures in a row are no accident
+REPROMPT_CALLS=200       # and so many calls are no work
 REPROMPT_PAUSE_S=10      # before the next call; doubled after each quick one
 REPROMPT_PAUSE_MAX_S=600 # and never longer than this
 
@@ -30,18 +31,22 @@ time_for_more() { # sets `left`; fails when there is too little. `end` is when t
 }
 
 reprompt() { # reprompt FIRST AGAIN: call FIRST with $PROMPT on its stdin, then AGAIN with a reminder, to the end
-    local call=$1 text=$PROMPT end='' left status began failures=0 pause=$REPROMPT_PAUSE_S
+    local call=$1 text=$PROMPT end='' left status began failures=0 pause=$REPROMPT_PAUSE_S calls=0
     # The agent can write timer.sh, so what it says later never adds time to what it said before the first call.
     left=$(minutes_left) && end=$((SECONDS + left * 60 + 59))
     while :; do
         began=$SECONDS
         printf %s "$text" | "$call"
-        status=$?
+        status=$? calls=$((calls + 1))
         if [ -z "$end" ]; then
             echo "agent: timer.sh did not tell the time, so there is one call only" >&2
             return "$status"
         fi
         time_for_more || return "$status"
+        if [ "$calls" -ge "$REPROMPT_CALLS" ]; then
+            echo "agent: $calls calls are enough, $((left / 60)):$(printf %02d $((left % 60))) left" >&2
+            return "$status"
+        fi
         if [ $((SECONDS - began)) -ge "$REPROMPT_QUICK_S" ]; then
             failures=0 pause=$REPROMPT_PAUSE_S
             sleep "$pause"

@@ -1,0 +1,73 @@
+"""What of a run a judge is shown, and its digest (E §3.6)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+from ptb_tui.content.lookup import Content
+from ptb_tui.content.tasks import Task
+from ptb_tui.core import files
+from ptb_tui.core.errors import StepError
+from ptb_tui.core.layout import RunFiles
+from ptb_tui.core.spec import RunSpec
+from ptb_tui.core.verdict import Evidence
+from ptb_tui.evaluation.fingerprint import file_sha256
+from ptb_tui.run.diagnostics import exit_facts_of
+from ptb_tui.run.steps import base_model_folder
+
+
+def _file(path: Path) -> Path | None:
+    return path if path.is_file() and not path.is_symlink() else None
+
+
+def _folder(path: Path) -> Path | None:
+    return path if path.is_dir() and not path.is_symlink() else None
+
+
+def _base_config(content: Content, model: str) -> Path | None:
+    folder = base_model_folder(content, model)
+    if folder is not None:
+        return _file(folder / "config.json")
+    return content.file(f"judges/tools/reference_configs/{model.replace('/', '_')}.json")
+
+
+def evidence_of(run: RunFiles, spec: RunSpec, task: Task, content: Content) -> Evidence:
+    """What the judge may look at. StepError when our own tools are missing."""
+    tools = content.shared("judges/tools")
+    if tools is None:
+        raise StepError("the judges' tools are in no content folder (judges/tools)", cause="judge_failed")
+    agent = next((folder for _, name, folder in run.step_folders() if name.kind == "agent"), None)
+    run_dir = run.run_dir
+    model = _folder(run_dir / "final_model")
+    return Evidence(
+        run_dir=run_dir,
+        task_dir=_folder(run_dir / "task"),
+        solve_out=_file(run_dir / "solve_out.txt"),
+        solve_parsed=_file(run_dir / "solve_parsed.txt"),
+        test_data=task.test_data,
+        model_config=_file(model / "config.json") if model else None,
+        base_config=_base_config(content, spec.base_model),
+        tools=tools,
+        benchmark=task.name,
+        base_model=spec.base_model,
+        agent=spec.agent,
+        agent_config=spec.config,
+        hours=spec.hours,
+        agent_seconds=exit_facts_of(agent, agent).elapsed_s if agent else None,
+        allowed_data=task.info.allowed_data_examples,
+        disallowed_data=task.info.disallowed_data_examples,
+        egress=_file(run.ptb / "egress.jsonl"),
+    )
+
+
+def evidence_hash(evidence: Evidence) -> str:
+    """Digest of what the judge was shown, so that a verdict says on which evidence it stands."""
+    shown: dict[str, str] = {}
+    for name in ("solve_out", "solve_parsed", "test_data", "model_config", "base_config", "egress"):
+        path: Path | None = getattr(evidence, name)
+        shown[name] = file_sha256(path) if path is not None else ""
+    task = files.read_object(evidence.run_dir / ".ptb" / "task.json") or {}
+    shown["task"] = str(task.get("digest", ""))
+    return hashlib.sha256(json.dumps(shown, sort_keys=True).encode()).hexdigest()
