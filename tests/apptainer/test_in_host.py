@@ -10,7 +10,7 @@ from tests.testbed.conftest import testbed  # noqa: F401
 pytestmark = [pytest.mark.apptainer, pytest.mark.testbed]
 
 
-@pytest.mark.parametrize("name", ["test_sandbox", "test_kill", "test_run"])
+@pytest.mark.parametrize("name", ["test_sandbox", "test_kill", "test_run", "test_judge"])
 def test_as_a_normal_user(testbed: Bed, name: str) -> None:  # noqa: F811
     testbed.up("ws")
     place = f"/home/alice/pytest-{name}"

@@ -5,84 +5,47 @@ from __future__ import annotations
 import json
 import os
 import signal
-import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ptb_tui.run import processes
 from ptb_tui.sandbox.bubblewrap import Bubblewrap
-from tests.evaluation.models import model
-from tests.judging.stub import VERSION, install, seen
-from tests.run.step_world import World, build
+from tests.judging.stub import VERSION, install
+from tests.run.judge_world import (
+    PUBLIC,
+    Host,
+    ask,
+    companion_of,
+    host,
+    judge_file,
+    judged,
+    key,
+    login,
+    record,
+    saw,
+    step,
+)
+from tests.run.step_world import World
 from tests.supplies.vendor import Vendor
 
 pytestmark = [
     pytest.mark.bubblewrap,
     pytest.mark.skipif(not Bubblewrap().probe()[0], reason="bubblewrap does not work here"),
 ]
-JUDGE = "data_contamination_judge"
-PUBLIC = "judgement_gpt5_4.json"
 
 
 @pytest.fixture
 def world(tmp_path: Path) -> World:
-    os.chmod(tmp_path, 0o755)
-    world = build(tmp_path, sandbox="bubblewrap")
-    site = world.root / "_ptb" / "site.toml"
-    site.write_text(f'{site.read_text()}cli_store = "{tmp_path / "clis"}"\n')
-    (world.run_dir / "solve_out.txt").write_text('[2026-08-01T09:00:05Z] {"type":"result","result":"done"}\n')
-    (world.run_dir / "solve_parsed.txt").write_text("done\n")
-    (world.ptb / "egress.jsonl").write_text('{"host":"huggingface.co"}\n')
-    model(world.run_dir / "final_model")
-    return world
+    return judged(tmp_path, "bubblewrap")
 
 
-def config_home(world: World) -> Path:
-    return world.scratch / ".config" / "ptb-tui"
-
-
-def key(world: World) -> None:
-    """The judges of this world work with a key."""
-    judge_file(world, '[credential]\nkind = "api_key"\n')
-    config_home(world).mkdir(parents=True, exist_ok=True)
-    (config_home(world) / ".env").write_text("OPENAI_API_KEY=opens-nothing-at-all-0123\n")
-
-
-def judge_file(world: World, more: str) -> None:
-    path = world.content / "judges" / JUDGE / "judge.toml"
-    path.write_text(f"{path.read_text()}{more}")
-
-
-def login(world: World, data: bytes) -> Path:
-    path = config_home(world) / "credentials" / "codex-judge" / "auth.json"
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path.write_bytes(data)
-    path.chmod(0o600)
-    return path
-
-
-def step(world: World, n: int = 1, **spec: Any) -> Path:
-    name = f"{n + 1:03d}-judge-{JUDGE}-{n}"
-    return world.step(name, **{"kind": "judge", "judge": JUDGE, "engine": "codex", "n": n, **spec})
-
-
-def ask(world: World, act: str = "verdict()", n: int = 1, **spec: Any) -> tuple[int, dict[str, Any], str]:
-    install(world.root.parent / "clis", act)
-    return world.run("judge", step(world, n, **spec))
-
-
-def record(world: World, number: int = 1) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((world.ptb / "verdicts" / JUDGE / f"{number:03d}.json").read_text())
-    return found
-
-
-def saw(world: World, n: int = 1) -> Any:
-    return seen(step(world, n) / "judge_output.json")
+@pytest.fixture
+def server() -> Iterator[Host]:
+    with host() as found:
+        yield found
 
 
 def test_a_verdict_from_a_sandbox_of_its_own(world: World) -> None:
@@ -188,53 +151,11 @@ def test_a_judge_without_its_cli_key_or_login_is_our_failure(world: World) -> No
     assert not (world.ptb / "verdicts").exists(), "nothing was said about the run"
 
 
-class _Here(BaseHTTPRequestHandler):
-    server: _Server
-
-    def do_GET(self) -> None:
-        self.server.asked.append(self.path)
-        data = b"go" if self.server.go.is_set() else b"wait"
-        self.send_response(200)
-        self.send_header("content-length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Here)
-        self.asked, self.go = list[str](), threading.Event()
-
-
-@pytest.fixture
-def server() -> Iterator[_Server]:
-    with _Server() as found:
-        threading.Thread(target=found.serve_forever, args=(0.05,), daemon=True).start()
-        yield found
-        found.shutdown()
-
-
-def companion_of(scratch: Path) -> int | None:
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            words = path.read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if b"companion" in words and os.fsencode(scratch / "try-1") in words:
-            return int(path.parent.name)
-    return None
-
-
-def test_only_the_judge_s_own_hosts_and_a_gateway_that_comes_back(world: World, server: _Server) -> None:
-    url = f"http://127.0.0.1:{server.server_port}"
+def test_only_the_judge_s_own_hosts_and_a_gateway_that_comes_back(world: World, server: Host) -> None:
+    url = server.url
     judge_file(world, f'endpoint = "{url}/v1"\n')
     key(world)
-    other = _Server()
+    other = Host()
     act = f"""
 import time
 say("OTHER " + json.dumps([ask("http://192.0.2.1/")[0], ask("http://127.0.0.1:{other.server_port}/")[0],
@@ -284,8 +205,8 @@ time.sleep(600)
     assert marks == [], "nothing is left alive"
 
 
-def test_a_judge_that_is_stopped_is_not_asked_again(world: World, server: _Server) -> None:
-    url = f"http://127.0.0.1:{server.server_port}"
+def test_a_judge_that_is_stopped_is_not_asked_again(world: World, server: Host) -> None:
+    url = server.url
     judge_file(world, f'endpoint = "{url}/v1"\n')
     key(world)
     install(world.root.parent / "clis", f'import time\nask("{url}/hello")\ntime.sleep(600)')
