@@ -29,6 +29,7 @@ if works:
 
 def test_without_fuse_the_image_runs_from_its_folder_or_the_remedy_is_named(testbed: Bed) -> None:  # noqa: F811
     testbed.up("ws")
+    testbed.output("ws", "rm", "-rf", "/home/alice/lonely", "/home/alice/lonely.sif")
     testbed.run("ws", "chmod", "000", "/dev/fuse", user="root")
     try:
         words = ("env", "PYTHONPATH=/opt/ptb", "/opt/runtime/bin/python", "-c", CODE)
@@ -38,7 +39,6 @@ def test_without_fuse_the_image_runs_from_its_folder_or_the_remedy_is_named(test
         alone = testbed.run("ws", *words, "/home/alice/lonely.sif", user="alice")
         remedy = "apptainer build --sandbox /home/alice/lonely /home/alice/lonely.sif"
         assert alone.stdout.startswith("False") and remedy in alone.stdout, alone
-        testbed.output("ws", "rm", "-rf", "/home/alice/lonely")
         testbed.output("ws", *remedy.split(), user="alice", timeout=120)
         alone = testbed.run("ws", *words, "/home/alice/lonely.sif", user="alice")
         assert "it runs from /home/alice/lonely" in alone.stdout and "0 104857600" in alone.stdout, alone

@@ -10,7 +10,7 @@ from tests.testbed.conftest import testbed  # noqa: F401
 pytestmark = [pytest.mark.apptainer, pytest.mark.testbed]
 
 
-@pytest.mark.parametrize("name", ["test_sandbox", "test_kill", "test_run", "test_judge"])
+@pytest.mark.parametrize("name", ["test_sandbox", "test_kill", "test_run", "test_judge", "test_supplies"])
 def test_as_a_normal_user(testbed: Bed, name: str) -> None:  # noqa: F811
     testbed.up("ws")
     place = f"/home/alice/pytest-{name}"
@@ -22,3 +22,4 @@ def test_as_a_normal_user(testbed: Bed, name: str) -> None:  # noqa: F811
     done = testbed.run("ws", "bash", "-c", script, user="alice", timeout=1500)
     print(done.stdout[-6000:])
     assert done.returncode == 0, (done.stdout + done.stderr)[-6000:]
+    testbed.output("ws", "rm", "-rf", place)
