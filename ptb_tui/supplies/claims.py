@@ -8,6 +8,7 @@ and leaves nothing in a folder that people look at; who has to wait, or to pass 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import socket
 import uuid
@@ -30,6 +31,19 @@ def holder(path: Path) -> str:
     return f"process {process.pid if process else '?'} on {where}, since {raw.get('t', '?')}"
 
 
+def _clear(path: Path) -> None:
+    """Remove the claim of a dead holder. Only processes of its own machine see that it is dead, so a lock of this
+    machine is enough for nobody to remove what another has put there since."""
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        found = files.read_object(path)
+        if found is not None and clock.gone(found):
+            path.unlink()
+    finally:
+        os.close(folder)
+
+
 @contextlib.contextmanager
 def claimed(path: Path, what: str) -> Iterator[None]:
     """Hold the claim meanwhile. NotAllowed when somebody else does, StorageError when the folder cannot be written."""
@@ -49,13 +63,7 @@ def claimed(path: Path, what: str) -> Iterator[None]:
             if words := holder(path):
                 hint = f"wait for it; if that machine is gone for good, remove {path}"
                 raise NotAllowed(f"{what} is being worked on by {words}", hint=hint)
-            aside = path.with_name(f"{path.name}.{uuid.uuid4().hex[:8]}.gone")
-            with contextlib.suppress(FileNotFoundError):
-                os.rename(path, aside)  # exactly one of those who saw a dead holder moves this file
-                if holder(aside):  # the name had been claimed anew in between: give it back
-                    with contextlib.suppress(FileExistsError):
-                        os.link(aside, path)
-                aside.unlink(missing_ok=True)
+            _clear(path)
         else:
             raise NotAllowed(f"{what} is being worked on by somebody", hint="try again")
     except OSError as error:
