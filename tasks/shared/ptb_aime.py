@@ -1,6 +1,11 @@
-"""What both years of AIME share: the prompt and the dataset."""
+"""What both years of AIME share: the prompt, the dataset, the scorers."""
 
+from pathlib import Path
 from typing import Any, Dict, List
+
+import ptb_eval
+import ptb_scorers
+import ptb_solvers
 
 PROMPT = """\
 {question}
@@ -17,3 +22,16 @@ def dataset(items: List[Dict[str, Any]], name: str) -> Any:
 
     samples = [Sample(id=item["id"], input=item["question"], target=str(item["target"])) for item in items]
     return MemoryDataset(samples, name=name)
+
+
+def spec(name: str, description: str, task_dir: Path, final: bool = False, **limits: Any) -> ptb_eval.TaskSpec:
+    """A year's script (E §1.5.1); `limits` are those of `TaskSpec`. `final`: the exact value of the last number counts,
+    else inspect's numeric match at the end."""
+
+    def build(items: List[Dict[str, Any]], args: Any) -> ptb_eval.Parts:
+        from inspect_ai.solver import generate
+
+        scorer = ptb_scorers.last_number_unboxed() if final else ptb_scorers.boxed_match()
+        return ptb_eval.Parts(dataset(items, name), scorer, [*ptb_solvers.ask(PROMPT), generate()])
+
+    return ptb_eval.TaskSpec(name=name, description=description, task_dir=task_dir, build=build, final=final, **limits)
