@@ -231,7 +231,8 @@ def test_all_canonical_solutions_are_right(path: str) -> None:
     assert wrong == []
 
 
-@pytest.mark.skipif(shutil.which("apptainer") is None, reason="needs apptainer and PTB_ANSWER_IMAGE")
+@pytest.mark.apptainer
+@pytest.mark.skipif(shutil.which("apptainer") is None, reason="runs in a host of the testbed (tests/apptainer)")
 def test_cases_in_a_container() -> None:
     import os
 
