@@ -183,6 +183,7 @@ def _fill(
             settle(repo)
     with ThreadPoolExecutor(workers, "hub") as pool:
         _wait(pool.submit(work, job) for job in jobs)
+    outcome.fetched.sort(key=list(listings).index)  # the order in which they were asked for
 
 
 def _wait(futures: Iterable[object]) -> None:
