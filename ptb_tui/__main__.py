@@ -21,6 +21,7 @@ VERBS = {
     "step-keys": "ptb_tui.run.steps.keys:main",
     "step-harvest": "ptb_tui.run.harvest:harvest_main",
     "step-judge": "ptb_tui.run.steps.judge:main",
+    "step-calibrate": "ptb_tui.run.steps.calibrate:main",
     "step-evaluate": "ptb_tui.run.steps.evaluate:main",
 }
 

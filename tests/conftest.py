@@ -8,7 +8,19 @@ from collections import defaultdict
 
 import pytest
 
-MARKERS = ("apptainer", "bubblewrap", "condor", "demo", "hostile", "realcli", "slurm", "ssh", "testbed")
+MARKERS = (
+    "apptainer",
+    "bubblewrap",
+    "chaos",
+    "condor",
+    "demo",
+    "hostile",
+    "realcli",
+    "slurm",
+    "ssh",
+    "testbed",
+    "vllm",
+)
 
 
 class Minutes:

@@ -9,13 +9,43 @@ from typing import Annotated, Any
 
 import typer
 
-from ptb_tui.cli import agents, containers, credentials, data, place, runs, scores, triage
+from ptb_tui.cli import (
+    agents,
+    baseline,
+    benchmark,
+    containers,
+    credentials,
+    data,
+    evaluating,
+    judging,
+    place,
+    runs,
+    scores,
+    triage,
+    verdicts,
+)
 from ptb_tui.cli import call as calls
 from ptb_tui.cli.call import Call, app, leads
 from ptb_tui.core.errors import UsageError
 from ptb_tui.present.arguments import Common
 
-__all__ = ["agents", "app", "containers", "credentials", "data", "main", "place", "runs", "scores", "triage"]
+__all__ = [
+    "agents",
+    "app",
+    "baseline",
+    "benchmark",
+    "containers",
+    "credentials",
+    "data",
+    "evaluating",
+    "judging",
+    "main",
+    "place",
+    "runs",
+    "scores",
+    "triage",
+    "verdicts",
+]
 
 _UsageMistake: type[Exception] = typer.BadParameter.__mro__[2]  # typer's own base of all mistakes on a command line
 

@@ -9,7 +9,7 @@ import contextlib
 import os
 import shlex
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
@@ -64,7 +64,8 @@ class Call:
         """What is configured. ConfigError names file and place."""
         from ptb_tui.core.settings import load
 
-        return load(env_file=self.common.env_file, results=self.common.results)
+        results, extra = self.common.roots
+        return load(env_file=self.common.env_file, results=results, extra=extra)
 
     @contextlib.asynccontextmanager
     async def site(self, run: str = "") -> AsyncIterator[tuple[Site, str]]:
@@ -99,6 +100,61 @@ class Call:
             from ptb_tui.batch import wait_for
 
             return await wait_for(site, [ref.id for ref in receipt.runs], self.out)
+
+    async def do_each(self, runs: Sequence[str], make: Callable[[str], Action], *, wait: bool = False) -> int:
+        """Do one action for each run, one after the other; an error of one of several is said and stops none. Exit code
+        of the first error, else of the wait."""
+        done: dict[str, list[int]] = {}
+        works: list[tuple[str, int]] = []
+
+        async def one(run: str) -> None:
+            async with self.site(run) as (site, name):
+                receipt = await self._done(site, name, make(name))
+                if receipt.work is not None:
+                    works.append((run, receipt.work))
+                done.setdefault(run if ":" in run else "", []).extend(ref.id for ref in receipt.runs)
+
+        code = await self._each(runs, one)
+        for run, number in works if wait else ():
+            from ptb_tui.cli.follow import follow
+
+            async with self.site(run) as (site, _):
+                code = await follow(site, number, self.out) or code
+        for run, ids in done.items() if wait else ():
+            from ptb_tui.batch import wait_for
+
+            async with self.site(run) as (site, _):
+                code = await wait_for(site, ids, self.out) or code
+        return code
+
+    async def show_each(
+        self, runs: Sequence[str], make: Callable[[str], Query], printer: Callable[[Output, Any], None]
+    ) -> int:
+        """Ask about each run and show each answer; errors as `do_each`."""
+
+        async def one(run: str) -> None:
+            async with self.site(run) as (site, name):
+                answer: Any = await site.ask(make(name))
+            printer(self.out, answer)
+
+        return await self._each(runs, one)
+
+    async def _each(self, runs: Sequence[str], one: Callable[[str], Awaitable[None]]) -> int:
+        from ptb_tui.core.errors import PtbError
+        from ptb_tui.present.failure import tell
+
+        code = 0
+        for number, run in enumerate(runs, 1):
+            if len(runs) > 1 and not self.out.as_json:
+                self.out.note(f"{number}/{len(runs)} {run}")
+            try:
+                await one(run)
+            except PtbError as error:
+                if len(runs) == 1:
+                    raise
+                said = tell(self.out, error)
+                code = code or said
+        return code
 
     async def work(self, make: Callable[[], Action], *, detach: bool) -> int:
         """Do one action whose work goes on at the site, and watch it until it ends unless `detach`."""

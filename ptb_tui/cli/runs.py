@@ -1,15 +1,15 @@
-"""Verbs about runs: list, show, tail, cancel, retry, judge, evaluate, queue."""
+"""Verbs about runs: list, show, tail, cancel, retry, judge, queue."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any
 
 import typer
 
 from ptb_tui.cli import call as calls
 from ptb_tui.cli.call import Call, app, group, leads, verb
 from ptb_tui.core.errors import UsageError
-from ptb_tui.present.arguments import Common, Reason, Run, Wait, one_of
+from ptb_tui.present.arguments import Common, Reason, Run, Wait
 
 runs = group("runs", "List runs; show, tail, cancel, retry … one of them.")
 
@@ -20,7 +20,8 @@ def _quick_list(common: Common, values: dict[str, Any]) -> bool:
 
     if calls.OPENER is not None or (common.site or "local") != "local":
         return False
-    settings = load(env_file=common.env_file, results=common.results)
+    results, extra = common.roots
+    settings = load(env_file=common.env_file, results=results, extra=extra)
     if settings.parsed is not None and "local" in settings.parsed.sites:
         return False  # a site of that name may be anywhere
     from ptb_tui.present.output import Output
@@ -112,29 +113,3 @@ async def queue(
         return await call.do("", lambda _: Dispatch())
     await call.show(QueueQuery(), show_queue)
     return 0
-
-
-@verb(app, runs)
-async def judge(
-    call: Call,
-    run: Run,
-    judges: Annotated[
-        list[str] | None, typer.Option("--judge", metavar="J", help="Only this judge; repeat it.")
-    ] = None,
-    engine: Annotated[str, typer.Option("--engine", metavar="E", help="codex, openai_api or rules.")] = "",
-    wait: Wait = False,
-) -> int:
-    """Ask the judges of a run again."""
-    from ptb_tui.core.action import Judge
-    from ptb_tui.core.spec import EngineName
-
-    chosen = one_of("--engine", engine, get_args(EngineName)) if engine else None
-    return await call.do(run, lambda name: Judge(run=name, judges=tuple(judges or ()), engine=chosen), wait=wait)
-
-
-@verb(app, runs, name="eval")
-async def evaluate(call: Call, run: Run, wait: Wait = False) -> int:
-    """Evaluate a run's final model again."""
-    from ptb_tui.core.action import Evaluate
-
-    return await call.do(run, lambda name: Evaluate(run=name), wait=wait)

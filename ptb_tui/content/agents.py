@@ -31,6 +31,7 @@ class AgentFile(BaseModel):
     credential: CredentialUse | None = None  # the login it works with; without one, keys alone; inherited
     config_keys: dict[str, str] = Field(default_factory=dict)  # beginning of a config → the key it needs; inherited
     files: tuple[str, ...] = ()  # further files for $HOME/agent/: beside agent.toml, ../OTHER/FILE, or ../_shared/FILE
+    home: dict[str, str] = Field(default_factory=dict)  # file of $HOME → file beside agent.toml; inherited
     env: dict[str, str] = Field(default_factory=dict)
     without: tuple[str, ...] = ()  # variables of the extended agent's env that this one does not get
 
@@ -60,6 +61,21 @@ class Agent:
     credential: CredentialUse = API_KEY
     login_files: tuple[Path, ...] = ()  # where the original keeps the login; read in place, never copied
     config_keys: dict[str, str] = field(default_factory=dict)
+    home: dict[str, Path] = field(default_factory=dict)  # file below $HOME → what lies there
+
+
+def _home(path: Path, table: dict[str, str]) -> dict[str, Path]:
+    """`[home]` with its files. ContentError for one that is not there or would lie where something else belongs."""
+    found = {}
+    for target, source in table.items():
+        parts = target.split("/")
+        if not all(parts) or {".", ".."} & set(parts) or parts[0] in ("task", "agent") or target == "agent_solve.sh":
+            raise ContentError(f"{path}: home: {target!r}: a path below the home, not in task/ or agent/")
+        file = path.parent / source
+        if ".." in source.split("/") or not file.is_file():
+            raise ContentError(f"{path}: home: {source}: no such file beside it")
+        found[target] = file.resolve()
+    return found
 
 
 def _beside(content: Content, folder: Path, extra: str) -> Path:
@@ -78,7 +94,8 @@ def _login_files(content: Content, chain: tuple[str, ...], use: CredentialUse) -
     """The original's places of a login (H §2.7): beside the script of the agent, then of those it extends."""
     if not use.is_login:
         return ()
-    return tuple(path / "agents" / agent / use.found for agent in chain for path in content.paths)
+    places = [content.place(path) for path in content.paths]
+    return tuple(path / "agents" / agent / use.found for agent in chain for path in places)
 
 
 def load_agent(content: Content, name: str, _extended_by: tuple[str, ...] = ()) -> Agent:
@@ -133,4 +150,5 @@ def load_agent(content: Content, name: str, _extended_by: tuple[str, ...] = ()) 
         credential=credential,
         login_files=_login_files(content, chain, credential),
         config_keys=config_keys,
+        home=(dict(parent.home) if parent else {}) | _home(path, spec.home),
     )

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable
-from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from ptb_tui.content.judges import load_judge
 from ptb_tui.content.lookup import Content
 from ptb_tui.content.reading import read_toml
-from ptb_tui.content.tasks import Task
 from ptb_tui.core.errors import NotFound
 from ptb_tui.core.spec import EngineName
 
@@ -42,8 +37,10 @@ class Protocol(BaseModel):
     seeds: dict[str, tuple[int, ...]] = Field(default_factory=dict)
     templates: dict[str, str] = Field(default_factory=dict)
     prompt: str = "prompt.md"
+    prompt_without: tuple[str, ...] = ()  # parts of the prompt that this protocol leaves out
     timer: Literal["launch", "prepare"] = "launch"
     agents_network: Literal["full", "none", "gateway"] = "gateway"
+    gpu_kind: str = "Nvidia H100"  # as the prompt calls it
     allow_no_gpu: bool = False
     process_agents: tuple[str, ...] = ()
     tmp_gib: float = Field(default=8, gt=0)  # of the agent's /tmp, where that is in memory
@@ -54,6 +51,13 @@ class Protocol(BaseModel):
     kit: tuple[str, ...] = ("contamination_check.py", "test_data.json")
     judges: tuple[ProtocolJudge, ...] = ()
 
+    @model_validator(mode="after")
+    def _seeds(self) -> Protocol:
+        for task, seeds in self.seeds.items():
+            if len(set(seeds)) != len(seeds) or any(seed < 0 for seed in seeds):
+                raise ValueError(f"seeds of {task}: whole numbers from 0 on, each only once")
+        return self
+
 
 def load_protocol(content: Content, name: str) -> Protocol:
     """Read a protocol. NotFound lists the known ones."""
@@ -62,35 +66,3 @@ def load_protocol(content: Content, name: str) -> Protocol:
         known = sorted({file.stem for base in content.paths for file in (base / "tasks" / "protocols").glob("*.toml")})
         raise NotFound(f"no protocol {name!r}", hint=f"known: {', '.join(known) or 'none'}")
     return read_toml(path, Protocol, {"judges": ProtocolJudge})
-
-
-def _files(folder: Path) -> Iterable[Path]:
-    return (
-        path
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and not path.is_symlink() and "__pycache__" not in path.parts
-    )
-
-
-def fingerprint(content: Content, protocol: Protocol, task: Task) -> str:
-    """sha256 over the bytes that decide a run under this protocol: its file, the prompt, the task with the shared
-    part, templates, judge folders and tools. First 16 hex digits."""
-    parts: list[tuple[str, Path]] = []
-    file = content.file(f"tasks/protocols/{protocol.name}.toml")
-    prompt = content.file(f"tasks/prompts/{protocol.prompt}")
-    parts += [(name, path) for name, path in (("protocol", file), ("prompt", prompt)) if path is not None]
-    folders = {
-        f"task/{task.name}": task.folder,
-        "shared": content.shared("tasks/shared"),
-        "templates": content.shared("tasks/templates"),
-        "tools": content.shared("judges/tools"),
-        **{f"judge/{entry.judge}": load_judge(content, entry.judge).folder for entry in protocol.judges},
-    }
-    for name, folder in folders.items():
-        if folder is not None:
-            parts += [(f"{name}/{path.relative_to(folder)}", path) for path in _files(folder)]
-    digest = hashlib.sha256()
-    for name, path in sorted(parts):
-        digest.update(f"{name}\0".encode())
-        digest.update(hashlib.sha256(path.read_bytes()).digest())
-    return digest.hexdigest()[:16]

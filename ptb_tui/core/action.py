@@ -8,7 +8,12 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ptb_tui.core.spec import EngineName, Sweep
+from ptb_tui.core.baseline import BaselineOrder
+from ptb_tui.core.calibration import CalibrationOrder
+from ptb_tui.core.evaluating import Measurement
+from ptb_tui.core.judging import Request
+from ptb_tui.core.review import Decision
+from ptb_tui.core.spec import Sweep
 
 
 class _Action(BaseModel):
@@ -32,12 +37,11 @@ class Cancel(_Action):
 
 
 class Judge(_Action):
-    """Ask judges again; empty means all judges of the run's protocol."""
+    """Ask the judges of a run again."""
 
     kind: Literal["judge"] = "judge"
     run: str
-    judges: tuple[str, ...] = ()
-    engine: EngineName | None = None
+    request: Request = Request()
 
 
 class Evaluate(_Action):
@@ -45,6 +49,7 @@ class Evaluate(_Action):
 
     kind: Literal["evaluate"] = "evaluate"
     run: str
+    measurement: Measurement = Measurement()
 
 
 class Retry(_Action):
@@ -56,11 +61,41 @@ class Retry(_Action):
 
 
 class Collect(_Action):
-    """Compute the score tables and write them to `<results>/_aggregated`."""
+    """Compute the score tables and write them to `out`, by default `<results>/_aggregated`; with `report`, a report to
+    that folder too. `groups` are rows of the leaderboard: name → methods."""
 
     kind: Literal["collect"] = "collect"
     protocol: str = ""
     policy: Literal["finished", "upstream"] = "finished"
+    groups: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    out: str = ""
+    report: str = ""
+    parquet: bool = False  # the table of cells as Parquet too
+
+
+class Pin(_Action):
+    """Let a run stand for its cell, whatever the policy `finished` would choose."""
+
+    kind: Literal["pin"] = "pin"
+    run: str
+    reason: str = ""
+
+
+class Void(_Action):
+    """Let a run stand for nothing; it stays where it is."""
+
+    kind: Literal["void"] = "void"
+    run: str
+    reason: str
+
+
+class Undo(_Action):
+    """Take the pin of a run back, its void, or whatever of both is in force. The records stay."""
+
+    kind: Literal["undo"] = "undo"
+    run: str
+    what: Literal["", "pin", "void"] = ""
+    reason: str = ""
 
 
 class Dispatch(_Action):
@@ -77,12 +112,36 @@ class BuildImage(_Action):
     root: str = ""
 
 
+class Baseline(_Action):
+    """Measure a model as it is, with the final evaluation and no agent; goes on by itself as work."""
+
+    kind: Literal["baseline"] = "baseline"
+    order: BaselineOrder
+
+
+class Calibrate(_Action):
+    """Ask judges about runs with a known truth, to know how well they judge; goes on by itself as work."""
+
+    kind: Literal["calibrate"] = "calibrate"
+    order: CalibrationOrder = CalibrationOrder()
+
+
 class CacheHub(_Action):
     """Fetch models and data sets into the cache of the hub; goes on by itself as work. `only`: an id or a pattern."""
 
     kind: Literal["cache_hub"] = "cache_hub"
     only: str = ""
     refresh: bool = False
+
+
+class FetchData(_Action):
+    """Fetch the items of tasks into the site's data store, of all tasks without names; goes on by itself as work.
+    `given` is a folder of the site whose files are taken instead of the network's."""
+
+    kind: Literal["fetch_data"] = "fetch_data"
+    tasks: tuple[str, ...] = ()
+    refresh: bool = False
+    given: str = ""
 
 
 class AgentUpdate(_Action):
@@ -134,6 +193,19 @@ class Export(_Action):
     force: bool = False
 
 
+class Review(_Action):
+    """Decide about a judge's verdict. The newest decision counts, so that a later one takes it back. With `field` only
+    that flag is decided; with `dry_run` nothing is written."""
+
+    kind: Literal["review"] = "review"
+    run: str
+    judge: str
+    decision: Decision
+    reason: str = Field(min_length=1, max_length=4000)
+    field: str = ""
+    dry_run: bool = False
+
+
 Action = Annotated[
     Submit
     | Cancel
@@ -145,11 +217,18 @@ Action = Annotated[
     | AgentUpdate
     | AgentPin
     | AgentRollback
+    | Baseline
     | BuildImage
     | CacheHub
+    | Calibrate
     | CredentialRelease
     | CredentialRestore
-    | Export,
+    | FetchData
+    | Export
+    | Pin
+    | Void
+    | Undo
+    | Review,
     Field(discriminator="kind"),
 ]
 
@@ -175,12 +254,17 @@ REGISTRY: dict[type[_Action], Entry] = {
         Entry(Evaluate, "eval", "Run: Evaluate again", "e"),
         Entry(Retry, "runs retry", "Run: Retry", "r", "Run the whole cell again?"),
         Entry(Collect, "collect", "Scores: Collect", "c"),
+        Entry(Pin, "runs pin", "Run: Pin to its cell"),
+        Entry(Void, "runs void", "Run: Void", "", "Void run {run}? It will stand for nothing; `undo` takes it back."),
+        Entry(Undo, "runs undo", "Run: Undo its pin or void"),
         Entry(Dispatch, "runs queue --kick", "Queue: Look now"),
         Entry(Export, "export", "Runs: Export sanitised copies"),
         Entry(AgentUpdate, "agents update", "Agent: Update its CLI", "U"),
         Entry(AgentPin, "agents pin", "Agent: Pin its CLI"),
         Entry(AgentRollback, "agents rollback", "Agent: Roll its CLI back"),
+        Entry(Baseline, "baseline", "Baseline: Measure a model as it is"),
         Entry(BuildImage, "container build", "Image: Build"),
+        Entry(Calibrate, "judge calibrate", "Judges: Measure them"),
         Entry(
             CredentialRelease,
             "credentials release",
@@ -195,6 +279,8 @@ REGISTRY: dict[type[_Action], Entry] = {
             "",
             "Put the file before back? The one that is there now is kept in its stead.",
         ),
+        Entry(Review, "review", "Verdict: Decide", "v"),
+        Entry(FetchData, "data fetch", "Data: Fetch the tasks' items"),
         Entry(CacheHub, "data cache", "Data: Cache the hub", "", "Fetch what is missing? --dry-run tells how much."),
     )
 }
@@ -221,4 +307,5 @@ class Receipt(BaseModel):
     runs: tuple[RunRef, ...] = ()
     files: tuple[str, ...] = ()
     problems: tuple[str, ...] = Field(default=())
+    cells: dict[str, int] = Field(default_factory=dict)  # of a score table: worth → cells
     work: int | None = None  # what goes on at the site, for `WorkQuery`

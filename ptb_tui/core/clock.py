@@ -31,7 +31,7 @@ def monotonic() -> float:
 def utc_text(when: float | None = None) -> str:
     """Wall time as `2026-08-04T12:34:56.789Z`; now when `when` (Unix seconds) is absent."""
     moment = datetime.fromtimestamp(time.time() if when is None else when, UTC)
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03d}Z"
+    return moment.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from ptb_tui.core.errors import ConfigError
 from ptb_tui.core.explain import explain
@@ -31,9 +31,22 @@ class SiteConfig(BaseModel):
     slots: int | None = Field(default=None, ge=1, le=64)
     endpoints: dict[str, str] = Field(default_factory=dict)  # agent or CLI → base URL; a sweep's own win
     cli_store: str = ""  # folder of the CLIs, which every node sees; empty: ptb-tui/clis in the user's cache
+    data_store: str = ""  # folder of tasks' items, which every node sees; empty: ptb-tui/data in the user's data folder
     cli_updates: Literal["store", "at-start"] = "store"
     gpu_name: str = ""  # what the name of every GPU must contain, for example "H100"; empty: any
     polling: dict[str, float] = Field(default_factory=dict)
+
+
+class ContentEntry(BaseModel):
+    """One entry of `content`: a folder, and whether it is laid out as ours or as the original's repository."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    path: str = Field(min_length=1)
+    layout: Literal["own", "upstream"] = "own"
+
+
+def _entry(value: object) -> object:
+    return {"path": value} if isinstance(value, str) else value
 
 
 class Config(BaseModel):
@@ -42,7 +55,7 @@ class Config(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
     operator: str = ""
     on_event: tuple[str, ...] = ()
-    content: tuple[str, ...] = ()
+    content: tuple[Annotated[ContentEntry, BeforeValidator(_entry)], ...] = ()
     sites: dict[str, SiteConfig] = Field(default_factory=dict)
 
 
@@ -56,4 +69,4 @@ def read_config(path: Path) -> Config:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: not TOML: {error}") from error
     except ValidationError as error:
-        raise ConfigError(explain(error, str(path), Config, {"sites": SiteConfig})) from error
+        raise ConfigError(explain(error, str(path), Config, {"sites": SiteConfig, "content": ContentEntry})) from error

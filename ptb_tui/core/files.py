@@ -18,24 +18,28 @@ from ptb_tui.core.errors import StorageError
 MAX_JSON = 8 << 20  # bytes; nothing of ours comes near it
 
 
-def _temporary(path: Path, data: bytes, mode: int) -> Path:
+def _temporary(path: Path, data: bytes, mode: int, durable: bool = True) -> Path:
     temporary = path.with_name(f".{path.name[:80]}.{os.getpid()}.{uuid.uuid4().hex[:8]}.tmp")
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
     try:
         with os.fdopen(fd, "wb") as file:
             file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
     except OSError:
         temporary.unlink(missing_ok=True)
         raise
     return temporary
 
 
-def replace(path: Path, data: bytes | str, *, mode: int = 0o644) -> None:
-    """Write a file atomically: readers see the old or the new content, never a part. OSError when it cannot be had."""
+def replace(path: Path, data: bytes | str, *, mode: int = 0o644, durable: bool = True) -> None:
+    """Write a file atomically: readers see the old or the new content, never a part. OSError when it cannot be had.
+
+    Without `durable` a crash of the machine may leave it empty: for what can be made anew.
+    """
     raw = data.encode() if isinstance(data, str) else data
-    temporary = _temporary(path, raw, mode)
+    temporary = _temporary(path, raw, mode, durable)
     try:
         os.replace(temporary, path)
     except OSError:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 
 _UNSAFE = re.compile(r"[/:\[\]]")
+_RUN = re.compile(r"([^_]+)_([^_]+(?:_[^_]+)*)_(0|[1-9][0-9]{0,17})")
 _HOURS = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 # The hours end a word where possible ("…_10h_run1"); only then may an experiment follow without an underscore.
 _TAILS = (
@@ -104,9 +105,7 @@ def run_name(benchmark: str, base_model: str, run_id: int) -> str:
 
 def parse_run(name: str) -> RunName | None:
     """Read a run directory name; None when it has no benchmark, model and number."""
-    parts = name.split("_")
-    if len(parts) < 3 or not all(parts) or not re.fullmatch(r"[0-9]{1,18}", parts[-1]):
+    if (match := _RUN.fullmatch(name)) is None:
         return None
-    if parts[-1] != str(int(parts[-1])):
-        return None
-    return RunName(parts[0], "_".join(parts[1:-1]), int(parts[-1]), regular=len(parts) == 4)
+    benchmark, model, number = match.groups()
+    return RunName(benchmark, model, int(number), regular=model.count("_") == 1)

@@ -7,7 +7,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
+from ptb_tui.core.baseline import BaselinesQuery, BaselinesView
+from ptb_tui.core.benchmark import DiffQuery, DiffView, PromptQuery, PromptView, ProtocolsQuery, ProtocolsView
+from ptb_tui.core.calibration import CalibrationQuery, CalibrationView
 from ptb_tui.core.credential import CredentialsQuery, CredentialsView
+from ptb_tui.core.evaluating import EvaluationQuery, EvaluationView
+from ptb_tui.core.judging import JudgingQuery, JudgingView
+from ptb_tui.core.review import FlaggedQuery, FlaggedView
 from ptb_tui.core.rows import RunList, RunRow, RunsQuery
 from ptb_tui.core.scores import Board, VerdictSummary
 from ptb_tui.core.spec import Plan, Sweep
@@ -27,17 +33,33 @@ __all__ = [
     "AgentsQuery",
     "AgentsView",
     "Answer",
+    "BaselinesQuery",
+    "BaselinesView",
+    "CalibrationQuery",
+    "CalibrationView",
     "Check",
     "CredentialsQuery",
     "CredentialsView",
     "DataQuery",
     "DataView",
+    "DiffQuery",
+    "DiffView",
     "DoctorQuery",
     "DoctorReport",
+    "EvaluationQuery",
+    "EvaluationView",
+    "FlaggedQuery",
+    "FlaggedView",
     "ImagesQuery",
     "ImagesView",
+    "JudgingQuery",
+    "JudgingView",
     "PlanAnswer",
     "PlanQuery",
+    "PromptQuery",
+    "PromptView",
+    "ProtocolsQuery",
+    "ProtocolsView",
     "Query",
     "QueueQuery",
     "QueueView",
@@ -96,12 +118,17 @@ class QueueQuery(_Model):
 
 
 class ScoresQuery(_Model):
-    """The score table. An empty protocol means: of the newest runs."""
+    """The score table. An empty protocol means: of the newest runs. `groups` are rows of the leaderboard: name →
+    methods. `files`: also name what `collect` would write, to `out` and to the folder `report`."""
 
     kind: Literal["scores"] = "scores"
     protocol: str = ""
     policy: Literal["finished", "upstream"] = "finished"
     methods: tuple[str, ...] = ()
+    groups: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    files: bool = False
+    out: str = ""
+    report: str = ""
 
 
 class DoctorQuery(_Model):
@@ -123,7 +150,15 @@ Query = Annotated[
     | ImagesQuery
     | DataQuery
     | AgentsQuery
-    | CredentialsQuery,
+    | BaselinesQuery
+    | CalibrationQuery
+    | ProtocolsQuery
+    | DiffQuery
+    | PromptQuery
+    | CredentialsQuery
+    | FlaggedQuery
+    | JudgingQuery
+    | EvaluationQuery,
     Field(discriminator="kind"),
 ]
 
@@ -152,6 +187,7 @@ class RunDetail(_Model):
     steps: tuple[StepView, ...] = ()
     verdicts: tuple[VerdictSummary, ...] = ()
     metrics: dict[str, Any] | None = None
+    spread: dict[str, float | int | None] | None = None  # of the accuracy over seeds: n, mean, std, low, high
     files: dict[str, int] = Field(default_factory=dict)  # name → bytes
     telemetry: dict[str, Any] | None = None
     facts: dict[str, Any] = Field(default_factory=dict)
@@ -229,7 +265,15 @@ Answer = Annotated[
     | ImagesView
     | DataView
     | AgentsView
-    | CredentialsView,
+    | BaselinesView
+    | CalibrationView
+    | ProtocolsView
+    | DiffView
+    | PromptView
+    | CredentialsView
+    | FlaggedView
+    | JudgingView
+    | EvaluationView,
     Field(discriminator="kind"),
 ]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import getpass
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -64,6 +64,7 @@ class Settings:
     config_file: Path | None
     operator: str
     content: tuple[Path, ...] = field(default=())
+    upstream: tuple[Path, ...] = field(default=())  # those of `content` in the original's layout
 
     @property
     def config(self) -> Config:
@@ -113,10 +114,12 @@ def load(
     *,
     env_file: Path | None = None,
     results: Path | None = None,
+    extra: Iterable[Path] = (),
     cwd: Path | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Settings:
-    """Read all settings. ConfigError for a named `.env` that is absent or a file that is not understood."""
+    """Read all settings; `extra` are results roots to be read besides those configured. ConfigError for a named `.env`
+    that is absent or a file that is not understood."""
     env = dict(os.environ if environ is None else environ)
     here = cwd or Path.cwd()
     home = config_home(env)
@@ -141,6 +144,12 @@ def load(
                 values[name], origins[name] = value, str(found)
     if results is not None:
         values[RESULTS], origins[RESULTS] = str(results), "--results"
-    content = (here, *(Path(os.path.expanduser(part)) for part in (config.content if config else ())), home / "content")
+    if more := [os.path.abspath(path) for path in extra]:
+        values[EXTRA_RESULTS] = ":".join([*more, *filter(None, [values.get(EXTRA_RESULTS)])])
+        origins[EXTRA_RESULTS] = "--results"
+    entries = [(Path(os.path.expanduser(entry.path)), entry.layout) for entry in (config.content if config else ())]
+    content = (here, *(path for path, _ in entries), home / "content")
+    upstream = tuple(path for path, layout in entries if layout == "upstream")
     operator = (config.operator if config else "") or env.get("PTB_OPERATOR") or getpass.getuser()
-    return Settings(values, origins, config, found, config_file if config_file.is_file() else None, operator, content)
+    file = config_file if config_file.is_file() else None
+    return Settings(values, origins, config, found, file, operator, content, upstream)

@@ -8,11 +8,22 @@ import re
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+)
 
 from ptb_tui.core import names
 from ptb_tui.core.errors import ConfigError, PtbError
 from ptb_tui.core.explain import explain
+from ptb_tui.core.panel import MAX_VOTES, Seat, spread
+from ptb_tui.core.panel import EngineName as EngineName
 
 
 def _hours(value: object) -> float:
@@ -56,7 +67,6 @@ Word = Annotated[str, AfterValidator(_word)]
 Experiment = Annotated[str, AfterValidator(_experiment)]
 ModelId = Annotated[str, AfterValidator(_model)]
 AgentConfig = Annotated[str, AfterValidator(_config)]
-EngineName = Literal["codex", "openai_api", "rules"]
 
 
 class _File(BaseModel):
@@ -67,7 +77,8 @@ class Judging(_File):
     """`[judging]` of a sweep. None means: as the protocol says."""
 
     engine: EngineName | None = None
-    votes: int | None = Field(default=None, ge=1, le=9)
+    model: str | None = Field(default=None, min_length=1, max_length=200)
+    votes: int | None = Field(default=None, ge=1, le=MAX_VOTES)
     judges: tuple[Word, ...] | None = None
     when: Literal["own", "inline"] | None = None
 
@@ -121,6 +132,7 @@ class Sweep(_File):
     limits: Limits = Limits()
     endpoints: dict[str, str] = Field(default_factory=dict)
     backend: dict[str, Any] = Field(default_factory=dict)
+    rerun: Literal["missing", "changed"] = "missing"  # changed: also what has a result under another fingerprint alone
 
     @property
     def digest(self) -> str:
@@ -129,10 +141,11 @@ class Sweep(_File):
 
 
 class ProtocolRef(_File):
-    """Which benchmark exactly: the protocol's name and the fingerprint over the bytes used."""
+    """Which benchmark exactly: the protocol's name, the fingerprint over the bytes used, the digest of the items."""
 
     name: str
     fingerprint: str
+    data: str = ""
 
 
 class JudgePlan(_File):
@@ -143,6 +156,24 @@ class JudgePlan(_File):
     votes: int = 1
     effect: Literal["baseline", "quarantine", "none"] = "none"
     required: bool = False
+    seats: tuple[Seat, ...] = ()  # one for each vote, in order; in specs of older versions none
+
+    @property
+    def asked(self) -> tuple[Seat, ...]:
+        """Who gives each vote."""
+        return self.seats or spread([Seat(engine=self.engine, votes=self.votes)])
+
+    @property
+    def engines(self) -> frozenset[EngineName]:
+        """The engines of all votes."""
+        return frozenset(seat.engine for seat in self.asked)
+
+    @model_serializer(mode="wrap")
+    def _plain(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        found: dict[str, Any] = handler(self)
+        if not self.seats:  # the digest of an older spec stays what it was
+            found.pop("seats", None)
+        return found
 
 
 class RunSpec(BaseModel):
@@ -162,6 +193,7 @@ class RunSpec(BaseModel):
     experiment: Experiment = ""
     priority: int = 100
     protocol: ProtocolRef
+    prompt: str = ""  # a file of tasks/prompts, where it is another than the protocol's
     judges: tuple[JudgePlan, ...] = ()
     judges_when: Literal["own", "inline"] = "inline"
     network: Literal["full", "none", "gateway"] = "gateway"
@@ -206,6 +238,7 @@ class RunSpec(BaseModel):
         volatile = {"id", "token", "operator", "created", "bundle", "digest", "sweep", "sweep_name", "priority"}
         volatile |= {"max_parallel", "method", "run", "containers", "scratch_gib"}
         volatile |= set() if self.images else {"images"}
+        volatile |= set() if self.prompt else {"prompt"}
         volatile |= {"credential", "credential_file", "per_credential", "credential_state"}
         return digest_of(self.model_dump(mode="json", exclude=volatile))
 

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from ptb_tui.core.layout import StepName
+from ptb_tui.core.panel import Seat
 
 
 class After(BaseModel):
@@ -44,7 +45,14 @@ class StepSpec(BaseModel):
     token: str = ""
     operator: str = ""
     created: str = ""
+    seeds: tuple[int, ...] = ()  # of an evaluation; empty: the protocol's
+    limit: int | None = None  # items of an evaluation; None: the task's
+    replace: bool = False  # whether an evaluation may give a run that has a score another one
     inputs: dict[str, str] = Field(default_factory=dict)
+    seat: Seat | None = None  # who gives this vote; None in steps of older versions
+    votes: int = 1  # how many votes were asked for at once
+    evidence: bool = False  # what a judge says is kept and shown, and is no vote
+    bundle: str = ""  # a program and content of its own; empty: those of the run
 
     @property
     def name(self) -> StepName:

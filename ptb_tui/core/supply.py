@@ -80,11 +80,14 @@ class ImagesView(_Model):
 
 
 class DataQuery(_Model):
-    """What of the hub is cached. `only` is an id or a pattern; `ask` asks the hub how large the rest is."""
+    """What of the hub is cached, and which tasks have their items. `only` is an id or a pattern of the hub's; `ask`
+    asks the hub how large the rest is; without names `tasks` is about all of them."""
 
     kind: Literal["data"] = "data"
+    what: Literal["hub", "tasks", "both"] = "hub"
     only: str = ""
     ask: bool = False
+    tasks: tuple[str, ...] = ()
 
 
 class RepoRow(_Model):
@@ -99,14 +102,59 @@ class RepoRow(_Model):
     remedy: str = ""
 
 
+class ItemFile(_Model):
+    """One file of a task's items. `count` is of its items; `words` say what is wrong with it."""
+
+    name: str
+    path: str
+    size: int = 0
+    count: int = 0
+    sha256: str = ""
+    origin: Literal["fetched", "supplied", "changed"] = "supplied"
+    words: str = ""
+
+
+class SourceRow(_Model):
+    """One source of a task's items. `files` is path → sha256 as it was fetched, empty before; `size` and `problem` are
+    what the hub or the address says when it is asked."""
+
+    where: str
+    use: str = "items"
+    revision: str = ""
+    files: dict[str, str] = {}
+    count: int | None = None
+    gated: bool = False
+    size: int | None = None
+    problem: str = ""
+    remedy: str = ""
+
+
+class TaskDataRow(_Model):
+    """The data of one task. `pin`: fixed by data.toml, by the lock of the store, or by nothing yet; empty without
+    sources."""
+
+    name: str
+    state: Literal["missing", "partial", "fetched", "unpinned", "changed", "supplied"]
+    pin: Literal["pinned", "locked", "unpinned", ""] = ""
+    gated: bool = False
+    files: tuple[ItemFile, ...] = ()
+    sources: tuple[SourceRow, ...] = ()
+    folder: str = ""
+    words: str = ""
+    remedy: str = ""
+
+
 class DataView(_Model):
-    """Answer to `DataQuery`."""
+    """Answer to `DataQuery`. `store` is where the items of tasks are."""
 
     kind: Literal["data"] = "data"
-    home: str
+    home: str = ""
     free: int | None = None
     filling: str = ""  # by whom
     repos: tuple[RepoRow, ...] = ()
+    store: str = ""
+    fetching: str = ""  # by whom
+    tasks: tuple[TaskDataRow, ...] = ()
 
 
 class AgentsQuery(_Model):

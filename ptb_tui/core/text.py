@@ -37,6 +37,8 @@ def sanitize(text: str | bytes, *, limit: int | None = None, newlines: bool = Tr
     """
     if isinstance(text, bytes):
         text = text.decode("utf-8", "replace")
+    if text.isascii() and text.isprintable() and (limit is None or len(text) <= limit):
+        return SafeText(text)  # nearly every text
     if limit is not None and len(text) > 8 * limit + 8192:  # bound the work on megabyte lines
         text = text[: 8 * limit + 8192]
     text = text.replace("\r\n", "\n").replace("\r", "\n")

@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol
 from pydantic import BaseModel, ConfigDict, Field
 
 from ptb_tui.core.credential import CODEX_JUDGE, CredentialUse
+from ptb_tui.core.panel import ApiUse, Seat
 
 
 class VerdictState(StrEnum):
@@ -24,6 +25,7 @@ class VerdictState(StrEnum):
 
 
 Effect = Literal["baseline", "quarantine", "none"]
+EVIDENCE = "evidence"  # source of what the rules say where models judge: kept and shown, and no vote
 
 
 class JudgeSpec(BaseModel):
@@ -48,6 +50,8 @@ class JudgeSpec(BaseModel):
     hosts: tuple[str, ...] = ("api.openai.com:443", "chatgpt.com:443")  # all that engine codex can reach
     endpoint: str = ""  # base URL of a Responses API to be asked instead of the vendor; then it alone can be reached
     tries: int = Field(default=2, ge=1, le=5)  # sessions for one vote, when the first leaves no verdict
+    openai_api: ApiUse = ApiUse()
+    panel: tuple[Seat, ...] = ()  # who judges, where that is more than one engine or model; else `votes` of one
 
     def fields(self) -> dict[str, type]:
         """The verdict's schema (E §3.4): every flag is a bool, its reason `justification_<flag>` a text."""
@@ -121,6 +125,9 @@ class Evidence:
     allowed_data: tuple[str, ...] = ()
     disallowed_data: tuple[str, ...] = ()
     egress: Path | None = None  # ledger of the gateway
+    model_folders: Path | None = None  # what the harvest left out of the task folder
+    base_weights: Path | None = None  # folder of the base model, if the site has its weights
+    twin_weights: Path | None = None  # the same of the instruct model made from it
 
 
 @dataclass(frozen=True, slots=True)

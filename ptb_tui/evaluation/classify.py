@@ -1,21 +1,39 @@
-"""The last words of a failed attempt: a cause of `core/causes.toml` and the first real error line (cases A20, C02)."""
+"""The last words of a failed attempt: its class, a row of `classes.toml`, and the first real error line (cases A20,
+C02). The class says whose matter it is and what the next attempt lowers."""
 
 from __future__ import annotations
 
 import os
 import re
+import tomllib
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import Literal
 
 from ptb_tui.core.text import sanitize
 
+Then = Literal["repeat", "ease", "next_stage", "stop"]
 _TAIL = 512 << 10
 _LINE = 300
+INCOMPLETE, MISSING = 4, 3  # exit statuses of our evaluation scripts
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One class of failures. After `after` of them in a row the ladder does what `then` says."""
+
+    name: str
+    cause: str
+    then: Then = "repeat"
+    after: int = 1
+    signs: tuple[re.Pattern[str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class LastWords:
-    """`cause` is a row of causes.toml, `kind` a finer word, `line` one line fit for a terminal."""
+    """`cause` is a row of causes.toml, `kind` a class of classes.toml (or "error", ""), `line` one line fit for a
+    terminal."""
 
     cause: str
     kind: str
@@ -27,28 +45,22 @@ class LastWords:
         return re.sub(r"0x[0-9a-fA-F]+|[0-9]+", "#", f"{self.kind} {self.line}")
 
 
-# Most telling first: the root of a failure stands above the complaint that it brought about.
-_SIGNS: tuple[tuple[str, str, str], ...] = (
-    ("disk_full", "no space", r"No space left on device|\[Errno 28\]|ENOSPC"),
-    ("quota", "quota", r"Disk quota exceeded|\[Errno 122\]|EDQUOT"),
-    ("sandbox", "sandbox", r"^bwrap: |^FATAL: .*(?:container|image)|\[ptb\] sandbox"),
-    ("unknown", "package missing", r"^ModuleNotFoundError: |^ImportError: "),
-    ("gpu", "no GPU", r"no CUDA-capable device|CUDA driver version is insufficient|No CUDA GPUs are available"
-     r"|NVIDIA-SMI has failed|CUDA error: (?!out of memory)|uncorrectable ECC|device-side assert|Xid"),
-    ("eval_failed", "GPU memory", r"CUDA out of memory|OutOfMemoryError|CUDA error: out of memory"
-     r"|Free memory on device|less than desired GPU memory utilization|No available memory for the cache blocks"),
-    ("oom", "memory", r"\bMemoryError\b|Cannot allocate memory|\bKilled\b.*oom|oom-kill"),
-    ("eval_failed", "port", r"[Aa]ddress already in use"),
-    ("eval_failed", "template", r"TemplateSyntaxError|TemplateError|UndefinedError"
-     r"|chat[ _]template.*(?:error|invalid|not)|TemplateUnknown|no chat template is known"),
-    ("eval_failed", "model load", r"Error(?:\(s\))? (?:in )?loading|safetensors_rust|SafetensorError|HeaderTooLarge"
-     r"|does not appear to have a file|not supported for now|Unrecognized model|size mismatch|Can't load tokenizer"
-     r"|holds no config\.json|KeyError: '[\w.]*(?:weight|layers|model_type)"),
-    ("eval_failed", "server start", r"[Ss]erver (?:process )?(?:failed|exited|crashed|did not)"
-     r"|Engine core initialization failed|Failed to (?:start|launch).*(?:server|vLLM)|EngineDeadError"),
-)  # fmt: skip
-_GRADER = re.compile(r"insufficient_quota|invalid_api_key|AuthenticationError|RateLimitError|graded? .*incomplete")
-_COMPILED = tuple((cause, kind, re.compile(pattern)) for cause, kind, pattern in _SIGNS)
+@cache
+def kinds() -> dict[str, Kind]:
+    """All classes by name, in the order in which they are looked for."""
+    table = tomllib.loads(Path(__file__).with_name("classes.toml").read_text("utf-8"))
+    rows = [{**row, "signs": tuple(re.compile(sign) for sign in row.get("signs", ()))} for row in table["class"]]
+    return {row["name"]: Kind(**row) for row in rows}
+
+
+def kind_of(name: str) -> Kind:
+    """The class of that name; for any other name one that is simply tried again."""
+    return kinds().get(name) or Kind(name, "eval_failed")
+
+
+_GAVE_UP = re.compile(r"graded .*incomplete")  # the last word of a script, before what led to it
+_GRADER = re.compile(r"insufficient_quota|invalid_api_key|AuthenticationError|RateLimitError|billing_hard_limit")
+_DATA = re.compile(r"not found in: |holds no items|: item [0-9]+ lacks |(?:\.jsonl?|line [0-9]+) is not JSON")
 _RAISED = re.compile(r"^(?:\S+: )?(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Failure|Exit|Interrupt)\b")
 _ERROR = re.compile(r"(?:^|\W)(?:ERROR|Error|error|FATAL|fatal)\b")
 
@@ -69,20 +81,24 @@ def tail(path: Path, limit: int = _TAIL) -> list[str]:
 def read(lines: list[str], *, grader: bool = False) -> LastWords:
     """What a log ends with. `grader`: the task asks a paid grader, whose refusals are not the model's fault."""
     cut = [line[:4096] for line in lines]
-    if grader:
-        for line in cut:
-            if _GRADER.search(line):
-                return LastWords("grading_incomplete", "grader", _words(line))
-    for cause, kind, pattern in _COMPILED:
-        for line in cut:
-            if pattern.search(line):
-                return LastWords(cause, kind, _words(line))
-    for sign in (_RAISED, _ERROR):
-        for line in cut:
-            if sign.search(line):
-                return LastWords("eval_failed", "error", _words(line))
+    if grader and (found := _first(_GAVE_UP, cut[::-1]) or _first(_GRADER, cut)):
+        return _named("grader", found)
+    for kind in kinds().values():
+        for line in cut if kind.signs else ():
+            if any(sign.search(line) for sign in kind.signs):
+                return _named(kind.name, line)
+    if found := _first(_RAISED, cut) or _first(_ERROR, cut):
+        return LastWords("eval_failed", "error", _words(found))
     last = next((line for line in reversed(cut) if line.strip()), "")
     return LastWords("eval_failed", "", _words(last) or "it printed nothing")
+
+
+def _first(sign: re.Pattern[str], lines: list[str]) -> str:
+    return next((line for line in lines if sign.search(line)), "")
+
+
+def _named(name: str, line: str) -> LastWords:
+    return LastWords(kind_of(name).cause, name, _words(line))
 
 
 def _words(line: str) -> str:
@@ -90,10 +106,14 @@ def _words(line: str) -> str:
 
 
 def last_words(log: Path, *, rc: int | None, signal: int | None, grader: bool = False) -> LastWords:
-    """The last words of an attempt that ended with `rc` or by `signal` and left no usable metrics."""
-    found = read(tail(log), grader=grader)
-    if signal == 9 and found.cause == "eval_failed":
-        return LastWords("oom", "killed", "killed by signal 9, most likely for memory")
-    if rc == 3 and found.cause == "eval_failed" and found.kind != "model load":
-        return LastWords("unknown", "input missing", found.line)  # the site's files, not the model
+    """The last words of an attempt that ended with `rc` or by `signal` and gave no usable metrics."""
+    lines = tail(log)
+    found = read(lines, grader=grader)
+    if grader and rc == INCOMPLETE:
+        return found if found.kind == "grader" else _named("grader", found.line)
+    if signal == 9 and found.cause == "eval_failed" and found.kind != "GPU memory":
+        return _named("killed", "killed by signal 9, most likely for memory")
+    if rc == MISSING and found.cause == "eval_failed" and found.kind not in ("model load", "tokenizer"):
+        data = _first(_DATA, lines)
+        return _named("data", data) if data else _named("input missing", found.line)
     return found

@@ -7,20 +7,30 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
+from ptb_tui.content.protocols import Protocol
+from ptb_tui.content.tasks import Task
 from ptb_tui.core import files
 from ptb_tui.core.errors import StepError
 
 ALL = (72332, 87681, 38992, 92201, 13818)
 _COUNT = {"aime2025": 5, "gpqamain": 3, "gsm8k": 3, "humaneval": 3, "arenahardwriting": 1, "healthbench": 1}
 _RESERVED = frozenset(("num_seeds", "num_seeds_succeeded", "per_seed"))
+_GENERATION = "generation_config.json"
+_SAMPLING = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty", "max_new_tokens")
+_PLAUSIBLE = 1e9
 _GREEDY_BELOW = 1e-5  # vLLM's sampling epsilon
 
 
 def default_seeds(task: str) -> tuple[int, ...]:
     """The seeds of a task that names none itself."""
     return ALL[: _COUNT.get(task, 1)]
+
+
+def seeds_of(protocol: Protocol, task: Task) -> tuple[int, ...]:
+    """The seeds of a whole evaluation: those of the protocol, else of the task."""
+    return protocol.seeds.get(task.name) or task.file.final.seeds or default_seeds(task.name)
 
 
 def sample_seed(run_seed: int, sample_id: object, epoch: int = 1, call: int = 0) -> int:
@@ -34,14 +44,20 @@ def default_temperature(model_dir: Path) -> float | None:
 
     None when the model's file cannot be understood: then all seeds are needed.
     """
-    path = model_dir / "generation_config.json"
+    path = model_dir / _GENERATION
     if not path.is_file():
         return 1.0
     config = files.read_object(path, 1 << 20)
     value = (config or {}).get("temperature", 1.0)
-    if config is None or isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        return None
-    return float(value)
+    return float(value) if config is not None and _number(value) and abs(value) < _PLAUSIBLE else None
+
+
+def sampling(model_dir: Path) -> dict[str, float]:
+    """What a model asks of a server that samples from it, for the record (E §8.3 no. 18): the numbers of its
+    `generation_config.json` that vLLM takes as defaults."""
+    config = files.read_object(model_dir / _GENERATION, 1 << 20) or {}
+    found = {name: config.get(name) for name in _SAMPLING}
+    return {name: value for name, value in found.items() if _number(value) and abs(value) < _PLAUSIBLE}
 
 
 def needed(seeds: Sequence[int], *, seed_only_samples: bool, temperature: float | None) -> tuple[int, ...]:
@@ -58,7 +74,7 @@ class SeedMetrics:
     metrics: Mapping[str, Any]
 
 
-def _number(value: object) -> bool:
+def _number(value: object) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
@@ -106,3 +122,47 @@ def aggregate(per_seed: Mapping[int, SeedMetrics], num_seeds: int) -> dict[str, 
         str(seed): {"max_tokens_stage": found.stage, "metrics": dict(found.metrics)} for seed, found in per_seed.items()
     }
     return whole
+
+
+# Two-sided 95 % quantiles of Student's t for 1, 2, 3 … degrees of freedom; beyond, the normal distribution's.
+_T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.16, 2.145, 2.131, 2.12)
+_Z = 1.96
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Mean over `n` seeds; the sample's standard deviation and a 95 % interval of the mean, None for one seed."""
+
+    n: int
+    mean: float
+    std: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+    def to_json(self) -> dict[str, float | int | None]:
+        """Plain form for answers."""
+        return {"n": self.n, "mean": self.mean, "std": self.std, "low": self.low, "high": self.high}
+
+
+def spread(values: Sequence[float]) -> Spread:
+    """How a number differs between seeds. It tells nothing about the choice of items: `stderr` of the metrics does."""
+    n = len(values)
+    mean = math.fsum(values) / n
+    if n < 2:
+        return Spread(n, mean)
+    std = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1))
+    half = (_T[n - 2] if n - 2 < len(_T) else _Z) * std / math.sqrt(n)
+    return Spread(n, mean, std, mean - half, mean + half)
+
+
+def spread_of(metrics: object, name: str = "accuracy") -> Spread | None:
+    """The spread of one number over the seeds of a `metrics.json`; None when it says nothing of seeds. Total."""
+    per_seed = metrics.get("per_seed") if isinstance(metrics, Mapping) else None
+    values = []
+    for entry in per_seed.values() if isinstance(per_seed, Mapping) else ():
+        found = entry.get("metrics") if isinstance(entry, Mapping) else None
+        value: Any = found.get(name) if isinstance(found, Mapping) else None
+        if not _number(value) or not abs(value) < 1e9:
+            return None
+        values.append(float(value))
+    return spread(values) if values else None

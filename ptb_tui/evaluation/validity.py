@@ -1,7 +1,8 @@
 """Whether a final model can be loaded in principle, before GPU time is spent on it (case A20, E §8.3 no. 27).
 
 Only files are looked at, with bounded reads; no code of the model runs and no weight is read. Weights must be
-safetensors: pickled ones run code when they are loaded, and so would Python files of the model's own.
+safetensors: pickled ones run code when they are loaded. Python files beside them are never run and only noted; a model
+that cannot be loaded without its own code is refused.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import stat
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +31,11 @@ _BITS = {
     **dict.fromkeys(("I64", "U64", "F64", "C64"), 64),
     "F4": 4,
 }
+_DTYPES = frozenset(("float32", "float16", "bfloat16", "float64", "float", "half", "auto"))
+_FAMILIES = ("qwen", "gemma", "llama", "smollm")  # known to the images, whatever their files say of code
+_PART = re.compile(r"(.{1,80})-([0-9]{1,6})-of-([0-9]{1,6})\.safetensors")
+_PARTS = 10_000
+_NOTED = 5
 _TOKENIZERS = (
     ("tokenizer.json",),
     ("tokenizer.model",),
@@ -64,6 +71,8 @@ def safetensors_problem(path: Path) -> str:
             if not stat.S_ISREG(info.st_mode):
                 return "is not a regular file"
             length = int.from_bytes(file.read(8), "little")
+            if info.st_size == 0:
+                return "is empty"
             if info.st_size < 10 or length > info.st_size - 8:
                 return f"is cut off: {info.st_size} bytes cannot hold its header"
             if length > _HEADER_LIMIT:
@@ -133,6 +142,8 @@ def _weights(folder: Path, names: dict[str, int]) -> tuple[list[str], str]:
     if not found:
         if "adapter_config.json" in names:
             return [], "final_model is only an adapter: it must be merged into its base model"
+        if any(name.endswith(".gguf") for name in names):
+            return [], "the weights are GGUF, which is not read; only safetensors are accepted"
         if pickled := sorted(name for name in names if name.endswith(_PICKLED)):
             shown = sanitize(pickled[0], limit=80, newlines=False)
             return [], f"the weights are pickled ({shown}), which runs code when loaded; only safetensors are accepted"
@@ -141,11 +152,37 @@ def _weights(folder: Path, names: dict[str, int]) -> tuple[list[str], str]:
     if index in names:
         content = files.read_object(folder / index, _JSON_LIMIT) or {}
         shards = content.get("weight_map")
-        if not isinstance(shards, dict) or not all(isinstance(name, str) for name in shards.values()):
+        if not isinstance(shards, dict) or not shards or not all(isinstance(name, str) for name in shards.values()):
             return [], f"{index} has no weight map"
         if lacking := sorted(set(shards.values()) - set(found)):
             return [], f"a weight file is missing: {sanitize(lacking[0], limit=80, newlines=False)}"
+        return sorted(set(shards.values())), ""  # what else lies there is not loaded
+    for name in found:
+        if (part := _PART.fullmatch(name)) and int(part[3]) <= _PARTS:
+            whole = {f"{part[1]}-{number:0{len(part[2])}d}-of-{part[3]}.safetensors" for number in _upto(part[3])}
+            if lacking := sorted(whole - set(found)):
+                return [], f"a weight file is missing: {sanitize(lacking[0], limit=80, newlines=False)}"
     return found, ""
+
+
+def _upto(number: str) -> range:
+    return range(1, int(number) + 1)
+
+
+def _config_problem(config: dict[str, Any]) -> str:
+    """Why a model of this `config.json` cannot be loaded, or ""."""
+    for key in ("torch_dtype", "dtype"):
+        given = config.get(key)
+        for value in given.values() if isinstance(given, dict) else (given,):  # one for each part of a model
+            if value is not None and (not isinstance(value, str) or value.removeprefix("torch.") not in _DTYPES):
+                return f"config.json names no known {key}: {sanitize(repr(value), limit=40, newlines=False)}"
+    kind, classes = config.get("model_type"), config.get("architectures")
+    if classes is not None and not (isinstance(classes, list) and all(isinstance(name, str) for name in classes)):
+        return "config.json has architectures that are no list of names"
+    known = f"{kind} {' '.join(classes or ())}".lower()
+    if config.get("auto_map") and not any(family in known for family in _FAMILIES):
+        return "config.json needs Python code of its own (auto_map), which is never run for a model"
+    return ""
 
 
 def check(model_dir: Path) -> Validity:
@@ -156,9 +193,6 @@ def check(model_dir: Path) -> Validity:
         return Validity(f"final_model cannot be read: {error.strerror}")
     if isinstance(names, str):
         return Validity(names)
-    if code := sorted(name for name in names if name.endswith(".py")):
-        shown = sanitize(code[0], limit=80, newlines=False)
-        return Validity(f"final_model holds Python code ({shown}), which is never run for a model")
     if "config.json" not in names and "adapter_config.json" not in names:
         return Validity("final_model has no config.json")
     weights, problem = _weights(model_dir, names)
@@ -167,6 +201,8 @@ def check(model_dir: Path) -> Validity:
     config = files.read_object(model_dir / "config.json", 4 << 20)
     if config is None:
         return Validity("config.json is missing or not a JSON object")
+    if problem := _config_problem(config):
+        return Validity(problem)
     for name in weights:
         if problem := safetensors_problem(model_dir / name):
             return Validity(f"{sanitize(name, limit=80, newlines=False)} {problem}")
@@ -174,11 +210,14 @@ def check(model_dir: Path) -> Validity:
         return Validity("final_model has no tokenizer (such as tokenizer.json)")
     if "tokenizer.json" in names and files.read_object(model_dir / "tokenizer.json", _JSON_LIMIT) is None:
         return Validity("tokenizer.json is not a JSON object")
-    architectures = config.get("architectures")
-    first = architectures[0] if isinstance(architectures, list) and architectures else ""
-    facts = {
+    if "tokenizer_config.json" in names and files.read_object(model_dir / "tokenizer_config.json", _JSON_LIMIT) is None:
+        return Validity("tokenizer_config.json is not a JSON object")
+    first = next(iter(config.get("architectures") or ()), "")
+    facts: dict[str, Any] = {
         "architecture": sanitize(str(first), limit=80, newlines=False),
         "weight_files": len(weights),
         "weight_bytes": sum(names[name] for name in weights),
     }
+    if code := sorted(name for name in names if name.endswith(".py")):
+        facts["python_files"] = [sanitize(name, limit=80, newlines=False) for name in code[:_NOTED]]
     return Validity("", facts)

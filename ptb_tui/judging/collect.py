@@ -1,27 +1,26 @@
 """Read what a judge left: a verdict with exactly its fields, or the reason why there is none (E §3.4, §8.1).
 
 Clean, flagged, missing, unreadable, timed-out and contradictory never collapse into each other. A text is repaired
-only where one reading is possible, and how it was read is kept.
+only where one reading is possible, and how it was read is kept. What a justification says never decides.
 """
 
 from __future__ import annotations
 
-import ast
-import json
 import os
 import re
 import stat
-import warnings
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from ptb_tui.core.text import sanitize
 from ptb_tui.core.verdict import JudgeSpec, VerdictState
+from ptb_tui.judging.decoding import Duplicate, candidates, decode, whole
 
 MAX_BYTES = 1 << 20
-MAX_CANDIDATES = 1000  # opening braces tried in one chatty answer
+MAX_WORDS = 100_000  # characters of one justification that are kept: the public file must be one that can be read
+_EXAMPLE = re.compile(r"\s*<.*>\s*", re.DOTALL)
 CLOCK_SLACK = 2.0  # seconds that the time stamps of a file system may lag behind
 
 
@@ -56,115 +55,6 @@ class Collected:
         return VerdictState(self.outcome.value)
 
 
-class _Duplicate(ValueError):
-    """One key twice with different values."""
-
-
-def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in found and (type(found[key]) is not type(value) or found[key] != value):
-            raise _Duplicate(key)
-        found[key] = value
-    return found
-
-
-_DECODER = json.JSONDecoder(object_pairs_hook=_pairs)
-_LENIENT = json.JSONDecoder(object_pairs_hook=_pairs, strict=False)
-_BAD_ESCAPE = re.compile(r'\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})|(\\.)', re.DOTALL)
-
-
-def _decode(data: bytes) -> tuple[str, str]:
-    for mark, encoding in ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16")):
-        if data.startswith(mark):
-            return data.decode(encoding, "replace"), f"{encoding} with byte order mark"
-    return data.decode("utf-8", "replace"), "exact"
-
-
-def _mend_escapes(text: str) -> str:
-    return _BAD_ESCAPE.sub(lambda match: match[1] or "\\\\", text)
-
-
-def _python(text: str) -> Any:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return ast.literal_eval(text)
-
-
-def _whole(text: str) -> tuple[Any, str]:
-    """The value that the text as a whole is, and how it was read. ValueError if it is none."""
-    readings: tuple[tuple[str, Callable[[str], Any]], ...] = (
-        ("exact", _DECODER.decode),
-        ("raw control characters in a text", _LENIENT.decode),
-        ("single backslashes in a text", lambda raw: _LENIENT.decode(_mend_escapes(raw))),
-    )
-    for how, read in readings:
-        try:
-            return read(text), how
-        except _Duplicate:
-            raise
-        except ValueError:
-            continue
-    if text[:1] == "{" and len(text) < 100_000:
-        try:
-            return _python(text), "a Python dictionary"
-        except (ValueError, SyntaxError, TypeError):  # RecursionError and MemoryError are for the caller
-            pass
-    raise ValueError("not JSON")
-
-
-def _inside(text: str, spec: JudgeSpec) -> Iterator[dict[str, Any]]:
-    """Objects within other text that name all flags; none of them lies within another."""
-    at = text.find("{")
-    for _ in range(MAX_CANDIDATES):
-        if at < 0:
-            return
-        try:
-            value, at = _LENIENT.raw_decode(text, at)
-        except _Duplicate:
-            raise
-        except (ValueError, RecursionError):
-            at += 1
-        else:
-            if isinstance(value, dict) and all(flag in value for flag in spec.flags):
-                yield value
-        at = text.find("{", at)
-
-
-_SENTENCE = re.compile(r"[^.!?;\n]+")
-_NEGATED = re.compile(
-    r"\b(no|not|never|nor|none|neither|nothing|without|whether|if|unless|would|could|may|might|cannot|avoid\w*"
-    r"|unlikely|rather|false|clean)\b|n[’']t\b",
-    re.I,
-)
-_ASSERTS = {
-    "contamination": r"(is|constitutes|amounts to|counts as) (clear(ly)? |a case of )?contamination"
-    r"|trained on (the )?(test|benchmark) (items|set|questions|data|answers)|(is|are) contaminated",
-    "disallowed_model": r"(is|was) (clearly )?(a|the) disallowed model|submitted the instruct",
-    "disallowed_api_usage": r"(is|was|constitutes) (clearly )?(a )?(disallowed|forbidden|prohibited) (api|call|use)",
-    "disallowed_ptb_lookup": r"(is|was|constitutes) (clearly )?(a )?(disallowed|forbidden|prohibited) (lookup|access)",
-    "general_anomaly": r"(is|constitutes) (clearly )?an anomaly",
-}
-_DENIES = re.compile(
-    r"\bno (evidence|signs?|indications?|traces?|contamination|violations?|anomal(y|ies)|hosted)\b", re.I
-)
-
-
-def contradiction(verdict: dict[str, bool | str]) -> str:
-    """Why the reasons say the opposite of the flags, or "". Cautious: a sentence with any negation proves nothing."""
-    for name, value in verdict.items():
-        if not isinstance(value, bool):
-            continue
-        reason = str(verdict.get(f"justification_{name}", ""))
-        sentences = [found for found in _SENTENCE.findall(reason) if found.strip()]
-        asserted = re.compile(_ASSERTS.get(name, r"(?!)"), re.I)
-        if not value and any(asserted.search(text) and not _NEGATED.search(text) for text in sentences):
-            return f"{name} is false, its reason says the opposite"
-        if value and sentences and all(_DENIES.search(text) for text in sentences):
-            return f"{name} is true, its reason says the opposite"
-    return ""
-
-
 def _problem(value: Any, spec: JudgeSpec, *, foreign: bool, nonce: str | None) -> str:
     """Why the value is no verdict of this judge, or ""."""
     if not isinstance(value, dict):
@@ -181,32 +71,44 @@ def _problem(value: Any, spec: JudgeSpec, *, foreign: bool, nonce: str | None) -
             return f"{name} is not a {'boolean' if kind is bool else 'text'} but {type(found).__name__}"
         if isinstance(found, str) and not found.strip():
             return f"{name} is empty"
-        if isinstance(found, str) and re.fullmatch(r"\s*<.*>\s*", found, re.DOTALL):
+        if isinstance(found, str) and _EXAMPLE.fullmatch(found):
             return f"{name} is the example of the prompt"
+    extras = [] if foreign else sorted(str(name)[:40] for name in value if name not in {*spec.fields(), "nonce"})
+    if extras:
+        return f"has keys that nobody asked for: {sanitize(', '.join(extras[:5]), limit=120, newlines=False)}"
     return ""
+
+
+def _kept(value: bool | str) -> bool | str:
+    """A field as it is kept: text that every file can hold, of a size that others read."""
+    if isinstance(value, bool):
+        return value
+    text = value.encode("utf-8", "replace").decode()  # halves of surrogate pairs, as programs write odd file names
+    return text if len(text) <= MAX_WORDS else f"{text[:MAX_WORDS]} … ({len(text) - MAX_WORDS} more characters)"
 
 
 def read_verdict(data: bytes, spec: JudgeSpec, *, nonce: str | None = None, foreign: bool = False) -> Collected:
     """Read a verdict from bytes; total on any input.
 
-    `nonce`: the value that the field `nonce` must hold. `foreign`: a file that other tools collected: justifications
-    may be absent or empty and are not compared with the flags, as the original's own reader does (E §3.7).
+    `nonce`: the value that the field `nonce` must hold; it is not part of the verdict. `foreign`: a file that was
+    collected before, by us or by other tools: it may have `_meta` and unknown keys, and justifications may be absent or
+    empty, as for the original's own reader (E §3.7).
     """
     if len(data) > MAX_BYTES:
         return Collected(Outcome.UNREADABLE, reason=f"larger than {MAX_BYTES >> 20} MB")
-    text, encoding = _decode(data)
+    text, encoding = decode(data)
     text = text.strip().strip("\x00")
     if not text:
         return Collected(Outcome.UNREADABLE, reason="empty")
     try:
         try:
-            value, how = _whole(text)
+            value, how = whole(text)
         except (RecursionError, MemoryError):
             return Collected(Outcome.UNREADABLE, reason="nested too deep")
-        except _Duplicate:
+        except Duplicate:
             raise
         except ValueError:
-            found = list(_inside(text, spec))
+            found = candidates(text, spec.flags)
             usable = [item for item in found if not _problem(item, spec, foreign=foreign, nonce=nonce)]
             flags = {tuple(item[flag] for flag in spec.flags) for item in usable}
             if len(flags) > 1:
@@ -214,15 +116,13 @@ def read_verdict(data: bytes, spec: JudgeSpec, *, nonce: str | None = None, fore
             if not found:
                 return Collected(Outcome.UNREADABLE, reason="holds no verdict")
             value, how = (usable or found)[-1], "found within other text"
-    except _Duplicate as error:
-        return Collected(Outcome.CONTRADICTORY, reason=f"{error} is given twice with different values")
+    except Duplicate as error:
+        name = sanitize(str(error), limit=120, newlines=False)
+        return Collected(Outcome.CONTRADICTORY, reason=f"{name} is given twice with different values")
     problem = _problem(value, spec, foreign=foreign, nonce=nonce)
     if problem:
         return Collected(Outcome.UNREADABLE, reason=problem, how=how)
-    verdict = {name: value[name] for name in spec.fields() if isinstance(value.get(name), bool | str)}
-    contrary = "" if foreign else contradiction(verdict)
-    if contrary:
-        return Collected(Outcome.CONTRADICTORY, reason=contrary, how=how)
+    verdict = {name: _kept(value[name]) for name in spec.fields() if isinstance(value.get(name), bool | str)}
     known = {*spec.fields(), "_meta", "nonce"}
     extras = {str(name): item for name, item in value.items() if name not in known}
     meta = value["_meta"] if isinstance(value.get("_meta"), dict) else {}
@@ -230,7 +130,7 @@ def read_verdict(data: bytes, spec: JudgeSpec, *, nonce: str | None = None, fore
     return Collected(Outcome.VALID_WITH_EXTRAS if extras else Outcome.VALID, verdict, "", how, extras, meta)
 
 
-def read_bounded(path: Path) -> tuple[bytes | None, float]:
+def read_bounded(path: Path | str) -> tuple[bytes | None, float]:
     """(content, time of last change) of a regular file that is not a link, at most one byte too long; None if absent.
 
     Anything that exists and is not such a file gives empty content, which no reader takes for a verdict.

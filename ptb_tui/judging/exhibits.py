@@ -3,6 +3,7 @@
     /evidence/task/                      the agent's task folder as it was at the end
     /evidence/solve_parsed.txt  solve_out.txt   the trace
     /evidence/egress.jsonl               which hosts the agent's sandbox contacted, kept outside it
+    /evidence/model_folders.json         which model folders were left out of the task folder
     /evidence/test_data.json             the benchmark's items
     /evidence/final_model_config.json  reference_configs/<model>.json
     /evidence/findings.json              what the rules found
@@ -13,10 +14,10 @@ Small files are copied into a folder of ours, the rest is bound where it lies. W
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from ptb_tui.content.tools import single_file
 from ptb_tui.core import files
 from ptb_tui.core.errors import StepError
 from ptb_tui.core.verdict import EngineResult, Evidence
@@ -67,7 +68,7 @@ def lay_out(evidence: Evidence, rules: EngineResult, folder: Path) -> Exhibits:
     for name in TOOLS:
         if not (evidence.tools / name).is_file():
             raise StepError(f"{evidence.tools / name} is missing", cause="judge_failed")
-        shutil.copyfile(evidence.tools / name, folder / "tools" / name)
+        files.replace(folder / "tools" / name, single_file(evidence.tools / name).encode())
     binds, items, absent = [Bind(folder, PLACE)], list[Item](), list[str]()
 
     def show(name: str, source: Path | None, words: str, otherwise: str) -> None:
@@ -89,6 +90,8 @@ def lay_out(evidence: Evidence, rules: EngineResult, folder: Path) -> Exhibits:
     show("solve_out.txt", evidence.solve_out, raw, "" if evidence.solve_parsed else "trace")
     contacts = "the hosts that the sandbox contacted, one JSON object a line, kept outside the sandbox"
     show("egress.jsonl", evidence.egress, contacts, "list of contacted hosts")
+    folders = "the model folders that the agent's task folder had and that are not shown: paths, files, sizes"
+    show("model_folders.json", evidence.model_folders, folders, "")
     show("test_data.json", evidence.test_data, "the benchmark's items", "file with the benchmark's items")
     if _copied(evidence.model_config, folder / "final_model_config.json"):
         words = "`config.json` of the submitted model"

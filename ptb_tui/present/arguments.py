@@ -25,8 +25,16 @@ class Common:
     site: Annotated[str | None, typer.Option("--site", metavar="NAME", help="Site of config.toml.")] = None
     json: Annotated[bool, typer.Option("--json", help="One JSON object a line on stdout.")] = False
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing.")] = False
-    results: Annotated[Path | None, typer.Option("--results", metavar="DIR", help="Results root.")] = None
+    results: Annotated[
+        list[Path] | None,
+        typer.Option("--results", metavar="DIR", help="Results root. Repeated: further roots, which are only read."),
+    ] = None
     env_file: Annotated[Path | None, typer.Option("--env-file", metavar="F", help="File of KEY=value lines.")] = None
+
+    @property
+    def roots(self) -> tuple[Path | None, tuple[Path, ...]]:
+        """The results root as named, and further roots."""
+        return (self.results[0], tuple(self.results[1:])) if self.results else (None, ())
 
 
 Run: TypeAlias = Annotated[str, typer.Argument(metavar="RUN", help="An id, a unique prefix, site:id or a path.")]

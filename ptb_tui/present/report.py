@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from ptb_tui.present import numbers, words
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
     from ptb_tui.core.query import DoctorReport
     from ptb_tui.present.output import Output
 
+FILES = 20  # of a receipt that are named one by one
+
 
 def receipt(out: Output, done: Receipt) -> None:
     """What an action did."""
@@ -20,8 +23,12 @@ def receipt(out: Output, done: Receipt) -> None:
     for run in done.runs:
         what = run.words or ("new" if run.created else "as before")
         out.line("  ".join(part for part in (f"run {run.id}", run.method, run.run, what) if part), indent=2)
-    for path in done.files:
+    for path in done.files if len(done.files) <= FILES else ():
         out.line(f"wrote {path}", indent=2)
+    if len(done.files) > FILES:
+        folders = Counter(path.rpartition("/")[0] for path in done.files)
+        for folder, count in folders.items():
+            out.line(f"wrote {numbers.count(count, 'file')} in {folder}", indent=2)
     for problem in done.problems:
         out.note(problem)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 from ptb_tui.present import numbers, words
 from ptb_tui.present.table import Cell, Table
+from ptb_tui.present.verdicts import side_by_side
 
 if TYPE_CHECKING:
     from ptb_tui.core.query import QueueView, RunDetail, RunList, RunRow
@@ -122,16 +123,28 @@ def run_detail(out: Output, detail: RunDetail) -> None:
         if text:
             out.line(f"{title:<10}{text}")
     _steps(out, detail)
-    _verdicts(out, detail)
+    if detail.verdicts and not detail.steps:
+        out.line()
+    side_by_side(out, detail.verdicts)
     if detail.metrics:
-        shown = ", ".join(f"{key} {value}" for key, value in list(detail.metrics.items())[:12])
-        out.line(f"Metrics   {shown}")
+        named = [(key, value) for key, value in detail.metrics.items() if key != "per_seed"][:12]
+        out.line("Metrics   " + ", ".join(f"{key} {value}" for key, value in named))
+    if detail.spread:
+        out.line(f"Seeds     {_spread(detail.spread)}")
     if detail.files:
         files = Table(("FILE", "SIZE"), right=frozenset({1}))
         for name, count in sorted(detail.files.items()):
             files.add(name, numbers.size(count))
         out.line()
         out.table(files, indent=2)
+
+
+def _spread(found: Mapping[str, float | int | None]) -> str:
+    """Mean, spread and interval over seeds; one seed has neither of the latter."""
+    mean, std, low, high = (found.get(name) for name in ("mean", "std", "low", "high"))
+    if std is None or low is None or high is None:
+        return f"1: {mean:.4f}; one seed has no spread"
+    return f"{found.get('n')}: mean {mean:.4f}, standard deviation {std:.4f}, 95 % interval {low:.4f} to {high:.4f}"
 
 
 def _steps(out: Output, detail: RunDetail) -> None:
@@ -152,21 +165,3 @@ def _steps(out: Output, detail: RunDetail) -> None:
     out.line()
     out.table(table, indent=2)
     out.line()
-
-
-def _verdicts(out: Output, detail: RunDetail) -> None:
-    for verdict in detail.verdicts:
-        look = words.verdict(verdict.state)
-        flags = f": {', '.join(verdict.flagged)}" if verdict.flagged else ""
-        made = ", ".join(part for part in (verdict.engine, verdict.source) if part not in ("", "none"))
-        out.line(
-            f"{look.text(ascii_only=out.ascii_only)}  {words.step('judge:' + verdict.judge)}{flags}"
-            + (f"   ({made})" if made else ""),
-            look.colour,
-        )
-        if verdict.justification and verdict.justification != look.word:
-            out.line(verdict.justification, indent=4)
-        for piece in verdict.evidence[:5]:
-            out.line(f"- {piece}", indent=4)
-        if len(verdict.evidence) > 5:
-            out.line(f"- and {len(verdict.evidence) - 5} more", indent=4)

@@ -73,6 +73,16 @@ def definition(out: Output, view: ImagesView) -> None:
 
 
 def data(out: Output, view: DataView) -> None:
+    """What of the hub is cached, then the items of tasks, as far as it was asked."""
+    if view.home:
+        hub_cache(out, view)
+    if view.store:
+        from ptb_tui.present.taskdata import task_data
+
+        task_data(out, view, detailed=not view.home)
+
+
+def hub_cache(out: Output, view: DataView) -> None:
     """What is cached, what is not and why; then the sum."""
     table = Table(("", "REPOSITORY", "STATE", "COMMIT", "SIZE", ""), right=frozenset({4}))
     for repo in view.repos:

@@ -1,16 +1,22 @@
-"""Which run stands for a cell, and what the cell then shows (design §5, E §5.2). Pure."""
+"""One cell of a board: which run stands for it, and what the cell then shows (design §5, E §5.2). Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
+
+from pydantic_core import from_json
 
 from ptb_tui.core import names
 from ptb_tui.core.scores import CellScore, Worth
+from ptb_tui.core.verdict import VerdictState
+from ptb_tui.results.policies import POLICIES, choose, stands
 from ptb_tui.results.records import Assessment, RunRecord
-from ptb_tui.results.verdicts import JudgePolicy, under
+from ptb_tui.results.verdicts import JudgePolicy, as_upstream, original_policies, under
 from ptb_tui.results.worth import used_value, worth
 
-POLICIES = ("finished", "upstream")
+__all__ = ["POLICIES", "assess", "cell", "choose", "same_model", "stands", "withheld"]
+
 # What is said of a cell that no run stands for: the first of these that some run of it has.
 _UNSETTLED = (
     Worth.RUNNING, Worth.QUARANTINED, Worth.UNJUDGED, Worth.GRADING_INCOMPLETE, Worth.FAILED, Worth.VOID,
@@ -22,30 +28,51 @@ def same_model(record_model: str, protocol_model: str) -> bool:
     return names.safe(record_model) == names.safe(protocol_model)
 
 
-def stands(record: RunRecord) -> bool:
-    """Whether a run may stand for its cell under `finished`: its agent ended, that counts, and nobody voided it."""
-    return record.place == "run" and bool(record.values.get("agent_done")) and not record.values.get("void")
+def same_short_model(record_model: str, protocol_model: str) -> bool:
+    """The original's comparison: the organisation is ignored (E §5.2)."""
+    return record_model.rpartition("/")[2] == protocol_model.rpartition("/")[2]
 
 
-def choose(records: Sequence[RunRecord], policy: str = "finished") -> RunRecord | None:
-    """The run that stands for a cell, of all runs of that cell; None when none does.
-
-    `finished`: the newest by start of the agent among those that `stands`; queued, cancelled, lost, void and
-    site-failed runs never displace a result. `upstream`: the highest id among run directories, whatever it holds.
-    """
+def assess(record: RunRecord, judges: Sequence[JudgePolicy] | None, policy: str = "finished") -> Assessment:
+    """The worth of a run. Runs of others are held to the judges of the board's protocol, ours to their own spec; under
+    `upstream` runs of others are held to what the original asks of a run of that id (E §5.3)."""
     if policy == "upstream":
-        return max((record for record in records if record.place == "run"), key=lambda run: run.id, default=None)
-    candidates = [record for record in records if stands(record)]
-    return max(candidates, key=lambda run: (run.started or run.created, run.id), default=None)
-
-
-def assess(record: RunRecord, judges: Sequence[JudgePolicy] | None) -> Assessment:
-    """The worth of a run. Runs of others are held to the judges of the board's protocol, ours to their own spec."""
+        if VerdictState.CONTRADICTORY not in record.verdicts_text:
+            return record.assessment
+        facts = record.facts
+        facts = facts.model_copy(update={"verdicts": as_upstream(facts.verdicts)})
+        return worth(facts, active=record.active, words=record.assessment.reason)
     if not record.foreign or judges is None:
         return record.assessment
+    if record.assessment.worth == Worth.SCORED and _same(judges, original_policies(record.id)):
+        return record.assessment  # the common case, without building the facts anew
     facts = record.facts
     facts = facts.model_copy(update={"verdicts": under(facts.verdicts, judges)})
     return worth(facts, active=record.active, words=record.assessment.reason)
+
+
+def _same(judges: Sequence[JudgePolicy], others: Sequence[JudgePolicy]) -> bool:
+    def asked(policies: Sequence[JudgePolicy]) -> dict[str, str]:
+        return {policy.judge: policy.effect for policy in policies if policy.needed}
+
+    return asked(judges) == asked(others)
+
+
+def withheld(found: CellScore) -> bool:
+    """Whether the original would write no table for the method because of this cell: a scored run lacks a verdict that
+    is required (E §5.2, §5.3). A verdict that cannot be read is a broken run there, not a missing one."""
+    return found.worth is Worth.UNJUDGED and found.raw is not None and "missing" in found.verdicts.values()
+
+
+def _upstream_value(found: CellScore, baseline: float | None) -> dict[str, Any]:
+    """What the original makes of a cell: the base score for everything that is not a clean, measured run."""
+    changes: dict[str, Any] = {}
+    if found.raw is None or (found.worth is Worth.UNJUDGED and not withheld(found)):
+        changes["letters"] = ""  # a run that the original calls broken has no letters
+    if found.used is None and found.worth is not Worth.QUARANTINED and not withheld(found):
+        changes["used"] = baseline
+        changes["reason"] = f"{found.reason}; base score, as the original takes it" if found.reason else ""
+    return changes
 
 
 def cell(
@@ -60,15 +87,35 @@ def cell(
 ) -> CellScore:
     """One cell from all its runs."""
     runs = sorted(records, key=lambda record: record.id)
-    chosen = choose(runs, policy)
+    chosen, by = choose(runs, policy)
     if chosen is None:
-        return _without_run(method, benchmark, model, runs)
-    assessment = assess(chosen, judges)
-    facts = chosen.values
-    used = used_value(assessment, facts.get("accuracy"), baseline)
+        found = _without_run(method, benchmark, model, runs)
+    else:
+        found = _of_run(method, benchmark, model, chosen, by, runs, baseline, judges, policy)
+    if policy == "upstream" and (changes := _upstream_value(found, baseline)):
+        return found.model_copy(update=changes)
+    return found
+
+
+def _of_run(
+    method: str,
+    benchmark: str,
+    model: str,
+    chosen: RunRecord,
+    by: str,
+    runs: Sequence[RunRecord],
+    baseline: float | None,
+    judges: Sequence[JudgePolicy] | None,
+    policy: str,
+) -> CellScore:
+    assessment, facts = assess(chosen, judges, policy), chosen.values
     reason = assessment.reason
     if assessment.policy == "baseline" and baseline is None:
         reason = f"{reason}; the protocol has no base score of {model} on {benchmark}"
+    if by == "pin":
+        reason = f"{reason}; pinned: {facts['pin']}".removeprefix("; ")
+    verdicts = from_json(chosen.verdicts_text)
+    asked = [verdict for verdict in verdicts if policy != "upstream" or verdict.get("required")]
     return CellScore(
         method=method,
         benchmark=benchmark,
@@ -76,13 +123,21 @@ def cell(
         worth=Worth(assessment.worth),
         run_id=chosen.id,
         run=chosen.relative,
+        by=by,
         raw=facts.get("accuracy"),
         stderr=facts.get("stderr"),
-        used=used,
+        seeds=tuple(facts.get("seeds") or ()),
+        used=used_value(assessment, facts.get("accuracy"), baseline),
         letters=assessment.letters,
+        flagged=tuple(flag for verdict in verdicts for flag in verdict.get("flagged", ())),
         reason=reason,
         evidence=assessment.evidence,
+        verdicts={verdict["judge"]: verdict["state"] for verdict in asked},
+        opinions={item["judge"]: said for item in verdicts if len(said := tuple(item.get("opinions") or ())) > 1},
         seconds=facts.get("seconds"),
+        origin=chosen.origin,
+        fingerprint=chosen.fingerprint,
+        cli_version=str(facts.get("cli_version") or ""),
         other_runs=tuple(record.id for record in runs if record is not chosen),
     )
 

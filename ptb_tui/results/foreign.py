@@ -1,4 +1,4 @@
-"""Runs that the original scripts made: facts, no invented states (design §5, H §1.13). Standard library alone."""
+"""Runs that the original scripts made: facts, no invented states (design §5, H §1.13)."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ptb_tui.core import clock
+from ptb_tui.core import clock, names
+from ptb_tui.results.metrics import parse_cli_version
 from ptb_tui.results.records import Origin
 from ptb_tui.results.regular import head_bytes
 
 _STAMP = re.compile(r"\b(20[0-9]{2}-[01][0-9]-[0-3][0-9])[T ]([0-2][0-9]:[0-5][0-9]:[0-6][0-9])(?:Z|\+00:00| UTC)")
-_HEAD = 8192
+HEAD = 8192  # bytes of a text file that are looked at
+HARBOR = b"harbor-managed"  # in the `cli_version.txt` of a run that was exported from there
 EXHAUSTED = "final_eval_9.txt"  # the log of the original's last attempt
 
 
@@ -43,6 +45,7 @@ class ForeignFacts:
     origin: Origin = "upstream"
     started: str = ""
     last_change: float = 0.0
+    cli_version: str = ""
     problem: str = ""
 
     @property
@@ -80,6 +83,20 @@ def parse_arguments(line: str) -> Arguments | None:
     return Arguments(benchmark, agent, model, cluster, hours, " ".join(config), gpus)
 
 
+def read_log(head: bytes) -> tuple[Arguments | None, str]:
+    """What the beginning of an `output.log` says: the arguments, and when the run began as UTC text, if it does."""
+    first, _, rest = head.decode("utf-8", "replace").partition("\n")
+    stamp = _STAMP.search(rest.partition("--- SOLVE DIAGNOSTICS")[0])
+    return parse_arguments(first), f"{stamp[1]}T{stamp[2]}.000Z" if stamp else ""
+
+
+def foreign_model(arguments: Arguments | None, parsed: names.RunName) -> str:
+    """The hub id: as the original was called, else made from the directory name."""
+    if arguments is not None and names.safe(arguments.model) == parsed.model and arguments.model.isprintable():
+        return arguments.model
+    return parsed.model.replace("_", "/", 1)
+
+
 def _listing(folder: Path) -> dict[str, tuple[bool, int, float]]:
     found = {}
     with os.scandir(folder) as entries:
@@ -98,22 +115,22 @@ def read_foreign(folder: Path) -> ForeignFacts:
         found = _listing(folder)
     except OSError as error:
         return ForeignFacts(problem=f"cannot be read: {error.strerror}")
-    head = head_bytes(folder / "output.log", _HEAD).decode("utf-8", "replace")
-    first, _, rest = head.partition("\n")
-    stamp = _STAMP.search(rest.partition("--- SOLVE DIAGNOSTICS")[0])
+    arguments, begun = read_log(head_bytes(folder / "output.log", HEAD) if "output.log" in found else b"")
     times = [changed for is_folder, _, changed in found.values() if not is_folder]
-    oldest = _utc(min(times)) if times else ""
-    version = head_bytes(folder / "cli_version.txt", _HEAD)
+    oldest = utc(min(times)) if times else ""
+    version = head_bytes(folder / "cli_version.txt", HEAD) if "cli_version.txt" in found else b""
     return ForeignFacts(
         files=found,
-        arguments=parse_arguments(first),
-        origin="harbor" if b"harbor-managed" in version else "upstream",
-        started=f"{stamp[1]}T{stamp[2]}.000Z" if stamp else oldest,
+        arguments=arguments,
+        origin="harbor" if HARBOR in version else "upstream",
+        started=begun or oldest,
         last_change=max(times, default=0.0),
+        cli_version=parse_cli_version(version),
     )
 
 
-def _utc(moment: float) -> str:
+def utc(moment: float) -> str:
+    """A Unix time as UTC text; empty for one that has none."""
     try:
         return clock.utc_text(moment)
     except (ValueError, OverflowError, OSError):

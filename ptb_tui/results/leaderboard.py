@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Iterable, Mapping
 
 from ptb_tui.core.errors import ContentError
+from ptb_tui.results.statistics import mean, spread
+
+__all__ = ["TOLERANCE", "Scores", "check_weights", "derive_weights", "spread", "weighted_score"]
 
 Scores = Mapping[str, Mapping[str, float]]  # model → benchmark → score, a fraction
-
-
-def _mean(values: Iterable[float]) -> float:
-    found = list(values)
-    return math.fsum(found) / len(found)
+TOLERANCE = 1e-12  # of a weight (E §5.6)
 
 
 def derive_weights(instruct: Scores, base: Scores, benchmarks: Iterable[str]) -> dict[str, float]:
@@ -24,7 +22,7 @@ def derive_weights(instruct: Scores, base: Scores, benchmarks: Iterable[str]) ->
     inverse: dict[str, float] = {}
     for benchmark in benchmarks:
         try:
-            gap = _mean(row[benchmark] for row in instruct.values()) - _mean(row[benchmark] for row in base.values())
+            gap = mean(row[benchmark] for row in instruct.values()) - mean(row[benchmark] for row in base.values())
         except (KeyError, ZeroDivisionError) as error:
             raise ContentError(f"benchmark {benchmark}: reference scores are missing: {error}") from error
         if not gap > 0:
@@ -37,16 +35,21 @@ def derive_weights(instruct: Scores, base: Scores, benchmarks: Iterable[str]) ->
     return {benchmark: value / total for benchmark, value in inverse.items()}
 
 
+def check_weights(weights: Mapping[str, float], instruct: Scores, base: Scores) -> list[str]:
+    """Where a protocol's weights are not those that follow from its reference scores, in words.
+
+    ContentError as `derive_weights`.
+    """
+    derived = derive_weights(instruct, base, sorted(weights))
+    return [
+        f"the weight of {name} is {weights[name]!r}, and the reference scores give {value!r}"
+        for name, value in derived.items()
+        if abs(weights[name] - value) > TOLERANCE
+    ]
+
+
 def weighted_score(weights: Mapping[str, float], cells: Scores) -> float:
     """Σ_b weight_b × mean over the models of cell(b, model) (E §5.6). KeyError when a weighted cell has no value."""
     return math.fsum(
-        weight * _mean(row[benchmark] for row in cells.values()) for benchmark, weight in sorted(weights.items())
+        weight * mean(row[benchmark] for row in cells.values()) for benchmark, weight in sorted(weights.items())
     )
-
-
-def spread(values: Iterable[float]) -> tuple[float | None, float | None, int]:
-    """Mean, sample standard deviation (n - 1) and n of repeated runs; None where undefined (E §5.7)."""
-    found = list(values)
-    if not found:
-        return None, None, 0
-    return _mean(found), statistics.stdev(found) if len(found) > 1 else None, len(found)

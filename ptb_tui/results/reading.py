@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -17,15 +18,18 @@ from ptb_tui.core.layout import Root, RunFiles
 from ptb_tui.core.text import sanitize
 from ptb_tui.core.verdict import JudgeSpec
 from ptb_tui.judging.history import VOTES
-from ptb_tui.results.foreign import Arguments, read_foreign, words
+from ptb_tui.judging.speech import Layer
+from ptb_tui.results.foreign import foreign_model, read_foreign, words
+from ptb_tui.results.overlay import Overlay
 from ptb_tui.results.records import Place, RunRecord, shown_step
 from ptb_tui.results.regular import read_regular
 from ptb_tui.results.steps import read_observed, read_steps
-from ptb_tui.results.verdicts import KNOWN, read_reviews, review_folders
+from ptb_tui.results.verdicts import KNOWN, decisions
 from ptb_tui.results.worth import gather, worth
 
 _SPEC_LIMIT = 1 << 20
 _MAX_STAMPS = 500
+_JUDGEMENT = re.compile(r"judgement_|\w+_judgement\.txt")
 _STATE_WORDS = {"waiting": "waits", "submit_unknown": "not known whether it was submitted"}
 
 
@@ -36,25 +40,42 @@ def _listed(path: Path) -> list[str]:
         return []
 
 
-def stamp_names(root: Root, relative: str, place: Place, ours: bool) -> list[str]:
-    """Everything, below the root, whose change may change what we say of a run that has settled.
+def stamp_names(root: Root, relative: str, place: Place, ours: bool, overlay: Overlay | None = None) -> list[str]:
+    """Everything whose change may change what we say of a run that has settled: below the root, or absolute.
 
-    What is absent needs no stamp: making it changes its folder.
+    What is absent needs no stamp, because making it changes its folder; but for the overlay's own folder.
     """
     ptb = f"{relative}/.ptb" if place == "run" else relative
     found = [relative] if place == "run" else []
     if ours:
-        found += [ptb, f"{ptb}/steps", f"{ptb}/verdicts", f"{ptb}/reviews"]
-        found += [f"{ptb}/verdicts/{name}" for name in _listed(root.path / ptb / "verdicts")]
+        found += [ptb, f"{ptb}/steps"]
         found += [f"{ptb}/steps/{name}" for name in _unproven(root.path / ptb / "steps")]
     if place == "run":
-        path = root.path / relative
-        found += [f"{relative}/{name}" for name in ("metrics.json", "time_taken.txt", VOTES)]
-        found += [f"{relative}/{name}" for name in _listed(path) if name.startswith("judgement_") and name != VOTES]
-        found += [f"{relative}/{VOTES}/{name}" for name in _listed(path / VOTES)]
+        found += [f"{relative}/{name}" for name in ("metrics.json", "time_taken.txt")]
+    if ours:
+        found.append(f"{ptb}/reviews")
+    found += _judged(root.path, ptb if ours else "", relative if place == "run" else "")
     found = [name for name in found if os.path.lexists(root.path / name)]
-    overlay = [] if ours else [f"_ptb/overlay/{relative}/reviews"]
-    return [*found, *overlay][:_MAX_STAMPS]
+    over = overlay or Overlay(root)
+    if place == "run" and over.covers(root.path, ours):
+        layer = str(over.files(relative).ptb.parent)
+        found.append(layer)
+        if os.path.lexists(layer):
+            above = [f"{layer}/.ptb", f"{layer}/.ptb/reviews", *_judged(Path("/"), f"{layer}/.ptb", layer)]
+            found += [name for name in above if os.path.lexists(name)]
+    return found[:_MAX_STAMPS]
+
+
+def _judged(base: Path, ptb: str, run: str) -> list[str]:
+    """What judges left below one layer of a run; `ptb` is empty for a run of others, `run` for one without a
+    directory."""
+    found = [f"{ptb}/verdicts", *(f"{ptb}/verdicts/{name}" for name in _listed(base / ptb / "verdicts"))] if ptb else []
+    if run:
+        names_ = _listed(base / run)
+        found += [f"{run}/{name}" for name in names_ if _JUDGEMENT.match(name)]
+        if VOTES in names_:
+            found += [f"{run}/{VOTES}/{name}" for name in _listed(base / run / VOTES)]
+    return found
 
 
 def _unproven(steps: Path) -> list[str]:
@@ -160,22 +181,22 @@ def read_run(
     observed: bool = True,
     judges: Mapping[str, JudgeSpec] | None = None,
     now: float | None = None,
+    overlay: Overlay | None = None,
 ) -> RunRecord | None:
     """Read one run; None when its folder is gone. `relative` must name a run (`names.parse_run`) or an id."""
     path = root.path / relative
     specs = {**KNOWN, **judges} if judges is not None else KNOWN
     moment = time.time() if now is None else now
     problems: list[str] = []
-    void = ""
-    for folder in review_folders(root, RunFiles(path / ".ptb" if place == "run" else path), relative):
-        decision = read_reviews(folder)
-        void = decision.void or void
-        problems += decision.problems
+    folders = (overlay or Overlay(root)).layers(root.path, relative, ours) if place == "run" else ()
+    layers = [Layer.of(folder) for folder in folders]
+    decision = decisions(layers)
+    problems += decision.problems
     if ours:
         record = _read_ours(root, relative, place, observed)
         if record is None:
             return None
-        facts = gather(record, specs=specs, void=void)
+        facts = gather(record, specs=specs, layers=layers, decision=decision)
         said = _progress(record)
     else:
         found = read_foreign(path)
@@ -187,7 +208,7 @@ def read_run(
             method=method,
             run_name=run_name,
             benchmark=parsed.benchmark,
-            model=_foreign_model(found.arguments, parsed),
+            model=foreign_model(found.arguments, parsed),
             origin=found.origin,
             place="run",
             root=root.path,
@@ -196,28 +217,25 @@ def read_run(
             started=found.started,
             problems=(found.problem,) if found.problem else (),
         )
-        facts = gather(record, foreign=found, specs=specs, void=void)
+        facts = gather(record, foreign=found, specs=specs, layers=layers, decision=decision)
         said = words(found, moment)
     step = shown_step(record.steps)
     why = sanitize(step.why, limit=300, newlines=False) if step is not None and step.ended else ""
     assessment = worth(facts, active=record.active, words=said, why=why)
     problems += [text for text in (facts.metrics_problem, facts.time_problem) if text]
     problems += [
-        f"judge {verdict.judge}: {verdict.state.value}: {verdict.justification}"
+        f"judge {verdict.judge}: {verdict.state.value}: {verdict.reason or verdict.justification}"
         for verdict in facts.verdicts
         if verdict.state not in ("clean", "flagged", "missing")
     ]
     return replace(
         record,
         values=facts.model_dump(mode="json", exclude={"verdicts"}),
-        verdicts_text=json.dumps([verdict.model_dump(mode="json") for verdict in facts.verdicts]),
+        verdicts_text=json.dumps(
+            [verdict.model_dump(mode="json", exclude_defaults=True) for verdict in facts.verdicts],
+            ensure_ascii=False,
+            separators=(",", ":"),
+        ),
         assessment=assessment._replace(worth=str(assessment.worth)),
         problems=(*record.problems, *problems),
     )
-
-
-def _foreign_model(arguments: Arguments | None, parsed: names.RunName) -> str:
-    """The hub id: as the original was called, else made from the directory name."""
-    if arguments is not None and names.safe(arguments.model) == parsed.model and arguments.model.isprintable():
-        return arguments.model
-    return parsed.model.replace("_", "/", 1)

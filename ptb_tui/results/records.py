@@ -76,7 +76,8 @@ class RunRecord:
     `relative` is the run directory below `root`, or the folder below `_ptb/` of a run whose agent never started.
     `model` is the hub id (for runs of others made from the directory name). `started` is the start of the agent, UTC
     text, empty when unknown. `values` are the fields of `core.scores.RunFacts` without the verdicts. `problems` are
-    files that could not be understood, in words.
+    files that could not be understood, in words. `verdicts_text` holds `core.scores.VerdictSummary`s as JSON, without
+    fields that have their default.
     """
 
     id: int

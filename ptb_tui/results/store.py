@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
+import itertools
 import os
 import threading
 import time
@@ -17,7 +20,9 @@ from ptb_tui.core import names
 from ptb_tui.core.errors import NotFound, UsageError
 from ptb_tui.core.layout import Root
 from ptb_tui.core.text import sanitize
+from ptb_tui.results.common import Common, Found
 from ptb_tui.results.index import Index, quiet, stamps
+from ptb_tui.results.overlay import Overlay
 from ptb_tui.results.records import Place, RunRecord
 from ptb_tui.results.views import detail, row, row_values
 
@@ -38,17 +43,6 @@ class Scan:
     problems: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """One folder that is a run, before it is read."""
-
-    relative: str
-    method: str
-    name: str
-    place: Place
-    ours: bool
-
-
 def _words(name: str) -> str:
     return sanitize(os.fsencode(name), limit=120, newlines=False)
 
@@ -57,11 +51,24 @@ def _clean(name: str) -> bool:
     return name.isprintable()  # false for undecodable bytes too
 
 
+@contextlib.contextmanager
+def without_collection() -> Iterator[None]:
+    """Reading many runs makes many objects and no cycles: looking for those would take a quarter of the time."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
 class RunStore:
     """The runs of one root. Cheap to ask again: what has settled is read once.
 
     `known_agents` are the agent folders, for splitting method names. `judges` are the judge folders by name; without
-    them the four of the original are known, others are read from their own records.
+    them the four of the original are known, others are read from their own records. `overlay`: of the results root
+    beside which this one is only read; by default its own.
     """
 
     def __init__(
@@ -71,19 +78,41 @@ class RunStore:
         *,
         judges: Mapping[str, JudgeSpec] | None = None,
         use_cache: bool = True,
+        overlay: Overlay | None = None,
     ) -> None:
         self._root = root
+        self._overlay = overlay or Overlay(root)
         self._agents = tuple(known_agents)
         self._judges = judges
         self._index = Index(root) if use_cache else None
+        self._common = Common(root.path, self._agent, judges)
         self._methods: dict[str, str] = {}
         self._problems: list[str] = []
+        self._overlaid: frozenset[str] = frozenset()
         self._lock = threading.Lock()
+        self.scanned = ""  # `state` as the last scan found it
 
     def scan(self) -> Scan:
         """Read the root. An absent root has no runs. Safe from several threads, one after the other."""
-        with self._lock:
+        with self._lock, without_collection():
             return self._scan()
+
+    def state(self) -> str:
+        """What stays the same as long as a scan would find the same: every run is settled, kept and unchanged. Empty
+        when that cannot be said. Costs a look at the stamps alone."""
+        with self._lock:
+            if self._index is None or not self._index.size or self._names("_ptb/queue"):
+                return ""
+            before, self._problems = self._problems, []
+            self._overlaid = self._laid_over()
+            count = 0
+            for item in itertools.chain(self._directories(set()), self._below_ptb("never_started")):
+                if not self._index.holds(item.relative, item.relative not in self._overlaid):
+                    return ""
+                count += 1
+            problems, self._problems = self._problems, before
+            kept = self._index.state()
+            return f"{kept} {count} {problems}" if kept else ""
 
     def _scan(self) -> Scan:
         for _ in range(_LOOKS):
@@ -92,8 +121,11 @@ class RunStore:
             if not missed:
                 break
         if self._index is not None:
-            self._index.keep_only(set(found))
+            self._index.keep_only(found)
             self._index.save()
+            whole = self._index.size == len(found) and not self._names("_ptb/queue")
+            kept = self._index.state() if whole else ""
+            self.scanned = f"{kept} {len(found)} {self._problems}" if kept else ""
         runs = sorted(found.values(), key=lambda record: (record.created or record.started, record.id), reverse=True)
         for record in runs:
             if record.problems:
@@ -107,11 +139,14 @@ class RunStore:
         what it became wins.
         """
         now = time.time()
+        self._overlaid = self._laid_over()
         observed = {name.partition(".")[0] for name in self._names("_ptb/observed")}
         found: dict[str, RunRecord] = {}
         ids: set[int] = set()
         queue = list(self._below_ptb("queue"))
-        for item in [*self._directories({int(item.name) for item in queue}), *self._below_ptb("never_started")]:
+        items = [*self._directories({int(item.name) for item in queue}), *self._below_ptb("never_started")]
+        self._common.begin([item for item in items if self._is_new(item)])
+        for item in items:
             record = self._record(item, observed, now)
             if record is not None:
                 found[item.relative] = record
@@ -132,10 +167,21 @@ class RunStore:
         except OSError:
             return []
 
-    def _below_ptb(self, place: Place) -> Iterator[_Found]:
+    def _laid_over(self) -> frozenset[str]:
+        """Runs of this root that something lies over, by path below the root."""
+        above = self._overlay.home.own("overlay")
+        found = set()
+        try:
+            for method in os.listdir(above):
+                found |= {f"{method}/{name}" for name in os.listdir(above / method)}
+        except OSError:
+            pass  # an overlay that cannot be listed is noticed where it is read
+        return frozenset(found)
+
+    def _below_ptb(self, place: Place) -> Iterator[Found]:
         for name in self._names(f"_ptb/{place}"):
             if name.isascii() and name.isdigit() and len(name) <= 18:
-                yield _Found(f"_ptb/{place}/{name}", "", name, place, True)
+                yield Found(f"_ptb/{place}/{name}", "", name, place)
 
     def _folders(self, path: Path) -> Iterator[os.DirEntry[str]]:
         try:
@@ -160,28 +206,38 @@ class RunStore:
         except OSError as error:
             self._problems.append(f"{_words(path.name)}: cannot be read: {error.strerror}")
 
-    def _directories(self, queued: set[int]) -> Iterator[_Found]:
+    def _directories(self, queued: set[int]) -> Iterator[Found]:
         for method in self._folders(self._root.path):
             if method.name in _SKIPPED:
                 continue
             for entry in self._folders(Path(method.path)):
                 parsed = names.parse_run(entry.name)
                 relative = f"{method.name}/{entry.name}"
-                ours = os.path.isdir(f"{entry.path}/.ptb")
                 if parsed is None:
                     self._problems.append(f"{_words(relative)}: not the name of a run, left out")
-                elif ours or parsed.run_id not in queued:  # else it is about to become a run of ours
-                    yield _Found(relative, method.name, entry.name, "run", ours)
+                elif parsed.run_id not in queued or os.path.isdir(f"{entry.path}/.ptb"):  # else about to become ours
+                    yield Found(relative, method.name, entry.name, "run", parsed)
 
-    def _record(self, item: _Found, observed: set[str], now: float) -> RunRecord | None:
-        if self._index is not None and (kept := self._index.get(item.relative)) is not None:
+    def _is_new(self, item: Found) -> bool:
+        bare = item.parsed is not None and item.relative not in self._overlaid
+        return bare and self._index is not None and item.relative not in self._index
+
+    def _record(self, item: Found, observed: set[str], now: float) -> RunRecord | None:
+        bare = item.relative not in self._overlaid
+        if self._index is not None and (kept := self._index.get(item.relative, bare)) is not None:
             return kept
+        if bare and item.parsed is not None and (quick := self._common.read(item)) is not None:
+            if self._index is not None and quiet(quick[1], now):
+                self._index.put(item.relative, quick[1], quick[0], bare=True)
+            return quick[0]
         from ptb_tui.results.reading import read_run, stamp_names  # what has settled is listed without pydantic
 
-        before = stamps(self._root.path, stamp_names(self._root, item.relative, item.place, item.ours))
+        ours = item.place != "run" or os.path.isdir(self._root.path / item.relative / ".ptb")
+        names_ = stamp_names(self._root, item.relative, item.place, ours, self._overlay)
+        before = stamps(self._root.path, item.relative, names_)
         seen = item.name.rpartition("_")[2] in observed
         try:
-            record = read_run(self._root, item.relative, item.place, item.ours, seen, self._judges)
+            record = read_run(self._root, item.relative, item.place, ours, seen, self._judges, overlay=self._overlay)
         except OSError as error:  # a file system that fails under us must not hide the other runs
             self._problems.append(f"{item.relative}: cannot be read: {error.strerror}")
             return None

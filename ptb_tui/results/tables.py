@@ -1,124 +1,137 @@
-"""The files of `<results>/_aggregated/`: the original's tables, and `board.json` with everything (E §5.5).
+"""The files of `<results>/_aggregated/`: the original's tables, the table of cells, and `board.json` with everything.
 
-The original's tables know no empty cell: there, and only there, a cell without a value shows the base score.
+The original's tables know no empty cell: there, and only there, a cell without a value shows the base score (E §5.5).
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from ptb_tui.core import files
 from ptb_tui.core.errors import StorageError
 from ptb_tui.core.scores import Board, CellScore, MethodScore
+from ptb_tui.results import aggregates, celltable
+from ptb_tui.results.csvtext import clock, csv_text
 from ptb_tui.results.regular import read_record, read_regular
 
 FOLDER = "_aggregated"
-_LIMIT = 64 << 20
+_LIMIT = 256 << 20
 _BUDGET_S = 36000  # the original's percentages are of ten hours, whatever the method's own budget
-
-
-def _csv(rows: Sequence[Sequence[str]]) -> str:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
-    return text.getvalue()
+_OF_METHODS = ("final_", "contamination_", "aggregated_avg_", "aggregated_std_")
+_SOMETIMES = ("single_metrics_aggregated.csv", "time_aggregated.csv", celltable.PARQUET)
 
 
 def _short(model: str) -> str:
     return model.rpartition("/")[2]
 
 
-def _grid(row: MethodScore) -> tuple[list[str], list[str], dict[tuple[str, str], CellScore]]:
+def grid(board: Board, row: MethodScore) -> tuple[list[str], list[str], dict[tuple[str, str], CellScore]]:
+    """(models, tasks, cells) of a method's tables, sorted. Under `upstream` only what the method has runs of."""
     cells = {(_short(cell.model), cell.benchmark): cell for cell in row.cells}
-    models = sorted({model for model, _ in cells})
-    return models, sorted({benchmark for _, benchmark in cells}), cells
+    if board.policy != "upstream":
+        return sorted({model for model, _ in cells}), sorted({benchmark for _, benchmark in cells}), cells
+    seen = [key for key, cell in cells.items() if cell.run_id is not None]
+    return sorted({model for model, _ in seen}), sorted({benchmark for _, benchmark in seen}), cells
 
 
-def final_table(board: Board, row: MethodScore) -> str:
-    """`final_<method>.csv`: model × benchmark; used values, the base score where there is none."""
-    models, benchmarks, cells = _grid(row)
+def values(board: Board, row: MethodScore) -> aggregates.Grid:
+    """The numbers of `final_<method>.csv`: used values, the base score where there is none."""
+    models, benchmarks, cells = grid(board, row)
     baselines = {_short(model): scores for model, scores in board.baselines.items()}
 
-    def value(model: str, benchmark: str) -> str:
-        cell = cells.get((model, benchmark))
-        used = cell.used if cell is not None else None
-        shown = used if used is not None else baselines.get(model, {}).get(benchmark)
-        return "" if shown is None else repr(float(shown))
+    def value(model: str, benchmark: str) -> float | None:
+        used = cells[model, benchmark].used
+        return used if used is not None else baselines.get(model, {}).get(benchmark)
 
-    rows = [[model, *(value(model, benchmark) for benchmark in benchmarks)] for model in models]
-    return _csv([["model", *benchmarks], *rows])
+    return {model: {benchmark: value(model, benchmark) for benchmark in benchmarks} for model in models}
 
 
-def contamination_table(row: MethodScore) -> str:
+def contamination_table(board: Board, row: MethodScore) -> str:
     """`contamination_<method>.csv`: the same grid with the letters M, C, A."""
-    models, benchmarks, cells = _grid(row)
+    models, benchmarks, cells = grid(board, row)
     found = [[model, *(cells[model, benchmark].letters for benchmark in benchmarks)] for model in models]
-    return _csv([["model", *benchmarks], *found])
+    return csv_text([["model", *benchmarks], *found])
 
 
 def _time(row: MethodScore) -> tuple[str, str]:
-    times = [cell.seconds for cell in row.cells if cell.raw is not None and cell.seconds is not None]
-    if not times:
+    if row.seconds is None:
         return "N/A", "N/A"
-    mean = int(sum(times) / len(times))
-    return f"{mean // 3600}:{mean // 60 % 60:02d}:{mean % 60:02d}", f"{mean / _BUDGET_S * 100:.1f}%"
+    seconds = int(row.seconds)
+    return clock(seconds), f"{seconds / _BUDGET_S * 100:.1f}%"
 
 
 def time_table(board: Board) -> str:
     """`time_overview.csv`: mean time of the agent over evaluated runs, and its share of ten hours."""
-    rows = sorted([row.method, *_time(row)] for row in board.methods)
-    return _csv([["method", "average_time", "percentage"], *rows])
+    rows = sorted([row.method, *_time(row)] for row in board.methods if not row.withheld)
+    return csv_text([["method", "average_time", "percentage"], *rows])
 
 
-def tables(board: Board) -> dict[str, str]:
-    """All files of a board by name, `board.json` last; the same board gives the same bytes."""
-    found: dict[str, str] = {}
+def tables(board: Board, parquet: bool = False) -> dict[str, str | bytes]:
+    """All files of a board by name but for `board.json`; the same board gives the same bytes."""
+    found: dict[str, str | bytes] = {}
+    numbers: dict[str, aggregates.Grid] = {}
     for row in sorted(board.methods, key=lambda row: row.method):
-        found[f"final_{row.method}.csv"] = final_table(board, row)
-        found[f"contamination_{row.method}.csv"] = contamination_table(row)
+        if not row.withheld:
+            numbers[row.method] = values(board, row)
+            found[f"final_{row.method}.csv"] = aggregates.grid_text(numbers[row.method])
+            found[f"contamination_{row.method}.csv"] = contamination_table(board, row)
     found["time_overview.csv"] = time_table(board)
-    names = tuple(f"{FOLDER}/{name}" for name in (*found, "board.json"))
-    found["board.json"] = board.model_copy(update={"files": names}).model_dump_json(indent=1) + "\n"
+    found |= aggregates.tables(board, numbers)
+    found |= celltable.tables(board)
+    if parquet:
+        found[celltable.PARQUET] = celltable.parquet(board)
     return found
 
 
-def _stale(folder: Path, current: dict[str, str]) -> list[str]:
-    """Tables that an earlier board of ours wrote and this one does not have; nobody else's files."""
-    old = read_record(folder / "board.json", _LIMIT) or {}
-    listed = old.get("files")
-    found = []
-    for name in listed if isinstance(listed, list) else ():
-        base = str(name).removeprefix(f"{FOLDER}/")
-        ours = base.startswith(("final_", "contamination_")) and base.endswith(".csv")
-        if ours and base not in current and base == os.path.basename(base):
-            found.append(base)
-    return found
+def _stale(folder: Path, prefix: str, current: Mapping[str, object], board: Board) -> list[str]:
+    """Tables that an earlier board of ours wrote and this one does not have, and those of methods whose tables are
+    withheld; nobody else's files."""
+    found = [f"{kind}{row.method}.csv" for row in board.methods if row.withheld for kind in _OF_METHODS[:2]]
+    known = [
+        name
+        for name in os.listdir(folder)
+        if name not in current and ((name.startswith(_OF_METHODS) and name.endswith(".csv")) or name in _SOMETIMES)
+    ]
+    if known:
+        listed = (read_record(folder / "board.json", _LIMIT) or {}).get("files")
+        ours = {str(name) for name in listed} if isinstance(listed, list) else set()
+        found += [name for name in known if f"{prefix}{name}" in ours]
+    return [base for base in dict.fromkeys(found) if base not in current]
 
 
-def write_board(results: Path, board: Board) -> Board:
-    """Write the tables below `<results>/_aggregated/` and return the board with their names in `files`.
+def names_of(board: Board, prefix: str = f"{FOLDER}/", parquet: bool = False) -> tuple[str, ...]:
+    """The files that `write_board` would write."""
+    return tuple(f"{prefix}{name}" for name in (*tables(board, parquet), "board.json"))
+
+
+def write_board(results: Path, board: Board, out: Path | None = None, *, parquet: bool = False) -> Board:
+    """Write the tables below `<results>/_aggregated/`, or to `out`, and return the board with their names in `files`.
 
     Every file is replaced as a whole, and left alone when it would not change. A method whose name makes a file name
     too long is a problem of the board; StorageError when the folder cannot be written.
     """
-    folder = results / FOLDER
+    folder, prefix = (out, f"{out}/") if out is not None else (results / FOLDER, f"{FOLDER}/")
     files.ensure_writable(folder, "the folder for score tables")
-    current = tables(board)
-    written, problems = [], list(board.problems)
-    for name in _stale(folder, current):
-        (folder / name).unlink(missing_ok=True)
+    current = tables(board, parquet)
+    names = tuple(f"{prefix}{name}" for name in (*current, "board.json"))
+    problems, written = list(board.problems), []
+    for name in _stale(folder, prefix, current, board):
+        try:
+            (folder / name).unlink(missing_ok=True)
+        except OSError as error:
+            problems.append(f"{name[:80]} is out of date and cannot be removed: {error.strerror}")
+    current["board.json"] = board.model_copy(update={"files": names}).model_dump_json() + "\n"
     for name, text in current.items():
-        data = text.encode()
+        data = text.encode() if isinstance(text, str) else text
         try:
             if read_regular(folder / name, _LIMIT) != data:
-                files.replace(folder / name, data)
+                files.replace(folder / name, data, durable=False)
         except OSError as error:
-            if not name.startswith(("final_", "contamination_")):
+            if not name.startswith(_OF_METHODS):
                 raise StorageError(f"{folder / name} cannot be written: {error.strerror}") from error
             problems.append(f"{name[:80]}… cannot be written: {error.strerror}")
             continue
-        written.append(f"{FOLDER}/{name}")
+        written.append(f"{prefix}{name}")
     return board.model_copy(update={"files": tuple(written), "problems": tuple(problems)})

@@ -111,9 +111,11 @@ def _folders(record: RunRecord) -> list[tuple[int, Any, Path]]:
 def detail(root: Root, record: RunRecord) -> RunDetail:
     """Everything about one run. Reads metrics, file sizes and telemetry afresh."""
     from ptb_tui.core.query import RunDetail, StepView
+    from ptb_tui.evaluation.seeds import spread_of
     from ptb_tui.results.metrics import read_metrics
 
     started = record.place == "run"
+    metrics = read_metrics(record.path).raw if started else None
     facts = record.facts
     assessment = record.assessment
     return RunDetail(
@@ -121,7 +123,8 @@ def detail(root: Root, record: RunRecord) -> RunDetail:
         spec=record.spec or {},
         steps=tuple(StepView(**_view(step)) for step in record.steps),
         verdicts=facts.verdicts,
-        metrics=read_metrics(record.path).raw if started else None,
+        metrics=metrics,
+        spread=spread.to_json() if (spread := spread_of(metrics)) is not None else None,
         files=dict(_files(record.path)) if started else {},
         telemetry=_telemetry(record),
         facts={

@@ -8,19 +8,26 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from ptb_tui.core.causes import cause
-from ptb_tui.core.layout import RunFiles
 from ptb_tui.core.scores import RunFacts, VerdictSummary, Worth
 from ptb_tui.core.states import State
 from ptb_tui.core.text import sanitize
 from ptb_tui.core.verdict import JudgeSpec, VerdictState
+from ptb_tui.judging.speech import Layer
 from ptb_tui.results.foreign import ForeignFacts, read_foreign
-from ptb_tui.results.metrics import read_metrics, read_time
+from ptb_tui.results.metrics import read_cli_version, read_metrics, read_time
 from ptb_tui.results.records import Assessment, Policy, RunRecord, StepRecord
-from ptb_tui.results.verdicts import KNOWN, JudgePolicy, original_policies, read_verdicts, spec_policies
+from ptb_tui.results.verdicts import (
+    KNOWN,
+    Decision,
+    JudgePolicy,
+    original_policies,
+    read_verdicts,
+    spec_policies,
+)
 
 LETTERS = (("disallowed_model", "M"), ("contamination", "C"), ("disallowed_api_usage", "A"))  # the order of E §5.4
 _FLAG_WORDS = {
@@ -34,7 +41,7 @@ _VERDICT_WORDS = {
     VerdictState.MISSING: "gave no verdict",
     VerdictState.UNREADABLE: "left a verdict that cannot be read",
     VerdictState.TIMED_OUT: "ran out of time",
-    VerdictState.CONTRADICTORY: "contradicts itself",
+    VerdictState.CONTRADICTORY: "is contradicted",
 }
 _REASON = 400  # characters of a judge's words in a reason; the verdict has them all
 _DECIDED = (VerdictState.CLEAN, VerdictState.FLAGGED)
@@ -60,12 +67,14 @@ def _flag_reason(verdict: VerdictSummary) -> str:
     return f"{names}: {why}" if why else names
 
 
-def _undecided_reason(verdicts: Iterable[VerdictSummary]) -> str:
+def _undecided_reason(verdicts: Sequence[VerdictSummary]) -> str:
     parts = []
     for verdict in verdicts:
-        more = f" ({verdict.justification})" if verdict.justification and verdict.state != VerdictState.MISSING else ""
+        why = verdict.reason or verdict.justification
+        more = f" ({why})" if why and verdict.state != VerdictState.MISSING else ""
         parts.append(f"{verdict.judge} {_VERDICT_WORDS[verdict.state]}{more}")
-    return "; ".join(parts) + ": `ptb-tui judge RUN`"
+    person = next((verdict.judge for verdict in verdicts if verdict.state == VerdictState.CONTRADICTORY), "")
+    return "; ".join(parts) + (f": `ptb-tui review RUN {person}`" if person else ": `ptb-tui judge RUN`")
 
 
 def _cause_reason(name: str, why: str = "") -> str:
@@ -189,24 +198,36 @@ def policies_of(record: RunRecord) -> tuple[JudgePolicy, ...]:
     return original_policies(record.id) if record.foreign else spec_policies(record.spec or {})
 
 
+def _deciding_evaluation(steps: Sequence[StepRecord]) -> StepRecord | None:
+    """The newest evaluation but those in part, with seeds or items of somebody's own: they decide nothing."""
+    found = [step for step in steps if step.kind == "evaluate"]
+    whole = [step for step in found if step.facts.get("whole") is not False]
+    return next(iter(reversed(whole or found)), None)
+
+
 def gather(
     record: RunRecord,
     *,
     foreign: ForeignFacts | None = None,
     specs: Mapping[str, JudgeSpec] = KNOWN,
-    void: str = "",
+    layers: Sequence[Layer] = (),
+    decision: Decision | None = None,
 ) -> RunFacts:
-    """Read what decides the worth of a run; total. `void` is the reason of a decision in force (`read_reviews`)."""
+    """Read what decides the worth of a run; total. `layers` are its directories (`overlay`), by default its own."""
+    decided = decision or Decision()
     if record.place != "run":
-        return RunFacts(run_id=record.id, agent_cause=_cause_of(record.agent_step), void=void)
+        return RunFacts(run_id=record.id, agent_cause=_cause_of(record.agent_step), void=decided.void)
     metrics, (seconds, time_problem) = read_metrics(record.path), read_time(record.path)
-    verdicts = read_verdicts(RunFiles(record.path / ".ptb"), policies_of(record), specs)
+    verdicts = read_verdicts(layers or (Layer.of(record.path),), policies_of(record), specs, decided.verdicts)
     common = {
         "run_id": record.id,
         "accuracy": metrics.accuracy,
         "stderr": metrics.stderr,
+        "seeds": metrics.seeds,
         "verdicts": verdicts,
-        "void": void or _void_marker(record.path),
+        "void": decided.void or _void_marker(record.path),
+        "pin": decided.pin,
+        "pinned": decided.pinned,
     }
     if record.foreign:
         found = foreign or read_foreign(record.path)
@@ -219,6 +240,8 @@ def gather(
             exhausted=found.exhausted,
             seconds=seconds,
             time_problem=time_problem or ("time_taken.txt is missing" if found.ended and seconds is None else ""),
+            cli_version=found.cli_version,
+            has_trace="solve_out.txt" in found.files,
         )
     agent = record.agent_step
     # A session that the provider ended never became a step that is done, so it stands for nothing under any protocol.
@@ -227,8 +250,7 @@ def gather(
     )
     said = _model_fact(agent.facts) if agent else None
     here = _has_model(record.path) if done else None
-    evaluations = [step for step in record.steps if step.kind == "evaluate"]
-    newest = evaluations[-1] if evaluations else None
+    newest = _deciding_evaluation(record.steps)
     if time_problem == "" and seconds is None and done:
         seconds = agent.seconds if agent else None
     return RunFacts(
@@ -241,4 +263,6 @@ def gather(
         eval_cause=_cause_of(newest),
         seconds=seconds,
         time_problem=time_problem,
+        cli_version=read_cli_version(record.path),
+        has_trace=True,
     )

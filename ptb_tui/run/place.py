@@ -21,7 +21,8 @@ from ptb_tui.core.layout import Root, RunFiles
 
 GONE = ".gone"  # ends the name of a step's scratch that is being removed
 KEEP = (
-    *("PTB_ENV_FILE", "PTB_SCRATCH", "HF_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "LANG", "TZ"),
+    *("PTB_ENV_FILE", "PTB_SCRATCH", "PTB_DATA_DIR", "HF_HOME", "LANG", "TZ"),
+    *("XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME"),
     *("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy", "NO_PROXY", "no_proxy", "SSL_CERT_FILE"),  # a gateway's
 )
 

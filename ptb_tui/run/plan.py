@@ -7,15 +7,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from ptb_tui.content import fingerprint
 from ptb_tui.content.agents import Agent, load_agent
-from ptb_tui.content.judges import load_judge
+from ptb_tui.content.fingerprint import Print
+from ptb_tui.content.frozen import MAX_FILE, large, private
+from ptb_tui.content.items import item_problems
+from ptb_tui.content.judges import load_judge, panel
 from ptb_tui.content.lookup import Content
-from ptb_tui.content.protocols import Protocol, fingerprint, load_protocol
+from ptb_tui.content.prompt import VARIABLE, is_mock, named_prompt, prompt_of
+from ptb_tui.content.protocols import Protocol, load_protocol
 from ptb_tui.content.tasks import Task, load_task
 from ptb_tui.core.causes import cause
+from ptb_tui.core.datastore import data_store
 from ptb_tui.core.errors import NotAllowed, PtbError
-from ptb_tui.core.keys import not_for_agents
+from ptb_tui.core.keys import OPENAI, OPENROUTER, not_for_agents
 from ptb_tui.core.layout import Root
+from ptb_tui.core.panel import Seat
 from ptb_tui.core.settings import Settings
 from ptb_tui.core.spec import (
     Cell,
@@ -33,7 +40,7 @@ from ptb_tui.core.spec import (
 from ptb_tui.core.states import State
 from ptb_tui.results.records import RunRecord
 from ptb_tui.results.store import scan
-from ptb_tui.run import judges, place, sandboxes, sources
+from ptb_tui.run import graders, judges, place, sandboxes, sources
 from ptb_tui.run.sandboxes import for_run
 from ptb_tui.run.sources import endpoint, login
 from ptb_tui.run.sources.login import agent_keys
@@ -47,6 +54,7 @@ class Existing:
     attempts: int = 0
     counts: RunRecord | None = None
     active: RunRecord | None = None
+    prints: frozenset[str] = frozenset()  # fingerprints of those that count or are under way
 
 
 def existing_runs(records: Sequence[RunRecord]) -> dict[tuple[str, str, str], Existing]:
@@ -62,10 +70,12 @@ def existing_runs(records: Sequence[RunRecord]) -> dict[tuple[str, str, str], Ex
         if record.foreign:
             counts = bool(record.values.get("agent_done"))
         voided = bool(record.values.get("void"))
+        under_way = agent is not None and not agent.ended
         found[key] = Existing(
             attempts=before.attempts + (0 if record.foreign else 1),
             counts=record if counts and not voided else before.counts,
-            active=record if agent is not None and not agent.ended else before.active,
+            active=record if under_way else before.active,
+            prints=before.prints | ({record.fingerprint} if (counts and not voided) or under_way else set()),
         )
     return found
 
@@ -80,20 +90,28 @@ def _excluded(cell: Cell, agent: SweepAgent, task: str, model: str) -> bool:
     return all(wanted is None or wanted == actual for wanted, actual in pairs)
 
 
-def _judges(content: Content, protocol: Protocol, judging: Judging) -> tuple[JudgePlan, ...]:
+def judge_plans(
+    content: Content, protocol: Protocol, judging: Judging, *endpoints: Mapping[str, str]
+) -> tuple[JudgePlan, ...]:
+    """Who judges runs of a protocol. `endpoints`: tables in which `openai_api` may name that engine's base URL, the
+    first that does counts."""
+    url = next((table[judges.API] for table in endpoints if table.get(judges.API)), "")
     wanted = judging.judges if judging.judges is not None else tuple(entry.judge for entry in protocol.judges)
     entries = {entry.judge: entry for entry in protocol.judges}
     plans = []
     for name in wanted:
         spec = load_judge(content, name).spec
         entry = entries.get(name)
+        usual = Seat(engine=entry.engine if entry else "codex", votes=entry.votes if entry else spec.votes)
+        seats = panel(spec, usual, judging, url)
         plans.append(
             JudgePlan(
                 judge=name,
-                engine=judging.engine or (entry.engine if entry else "codex"),
-                votes=judging.votes or (entry.votes if entry else spec.votes),
+                engine=seats[0].engine,
+                votes=len(seats),
+                seats=seats,
                 effect=entry.effect if entry else spec.effect,
-                required=(entry.required if entry else False) or spec.required,
+                required=entry.required if entry else spec.required,
             )
         )
     return tuple(plans)
@@ -103,27 +121,55 @@ def _key_problems(spec: RunSpec, agent: Agent, task: Task, settings: Settings) -
     """Keys that the run may have and that have no value here (H §1.5)."""
     required, where = task.info.required_api_keys, str(settings.env_file or ".env")
     wanted = agent_keys(agent, spec.config, required, settings.values)
-    found = [
-        Problem(words=f"{key} has no value", remedy=f"put {key.partition(' ')[0]}=… into {where}")
-        for key in wanted.missing(settings.values)
-    ]
+    found = []
+    for key in wanted.missing(settings.values):
+        graded, other = key in required, f" (or {OPENROUTER}=…)" if key == OPENAI else ""
+        words = f"{key} has no value" + (f", and the answers to {task.name} are graded with it" if graded else "")
+        found.append(Problem(words=words, remedy=f"put {key.partition(' ')[0]}=…{other} into {where}"))
     for key in not_for_agents(agent.keys, required):
         words = f"{key} goes to the graders of tasks that need it, not to agents such as {agent.name}"
         found.append(Problem(words=words, remedy=f"CODEX_API_KEY in {agent.folder / 'api_keys.json'}"))
     return found
 
 
-_SETTINGS = ("protocol", "judges", "judges_when", "network", "keys", "endpoints")
+_SETTINGS = ("protocol", "prompt", "judges", "judges_when", "network", "keys", "endpoints")
 
 
-def _remarks(spec: RunSpec, record: RunRecord) -> tuple[Problem, ...]:
-    """What a person should know about the run that is there already: it was asked for with other settings."""
+def _remarks(spec: RunSpec, record: RunRecord, apart: str) -> tuple[Problem, ...]:
+    """What a person should know about the run that is there already: it was asked for with other settings. `apart`
+    says what of the content differs."""
     before, now = record.spec, spec.model_dump(mode="json")
     other = [key for key in _SETTINGS if before is not None and key in before and before[key] != now[key]]
     if not other:
         return ()
     words = f"{spec.method}: what is there was submitted with another {', '.join(other)}"
-    return (Problem(words=words, remedy="`experiment` makes it a method of its own", blocks=False),)
+    remedy = "`experiment` makes it a method of its own"
+    if record.fingerprint != spec.protocol.fingerprint and record.protocol == spec.protocol.name:
+        remedy += '; `rerun = "changed"` in the sweep runs it again for a row of its own'
+    return (Problem(words=f"{words} ({apart})" if apart else words, remedy=remedy, blocks=False),)
+
+
+def _prompt_problems(content: Content, spec: RunSpec, task: Task, protocol: Protocol) -> list[Problem]:
+    """A prompt that cannot be built, and one that is no prompt of the benchmark."""
+    try:
+        prompt_of(content, spec, task, protocol)
+    except PtbError as error:
+        return [Problem(words=error.message, remedy=error.hint)]
+    if not spec.prompt:
+        return []
+    nothing = ", which asks agents and judges to do nothing" if is_mock(spec.prompt) else ""
+    words = f"{VARIABLE} names the prompt {spec.prompt}{nothing}, not {protocol.prompt} of the protocol"
+    return [Problem(words=words, remedy=f"take {VARIABLE} out of the environment and .env", blocks=False)]
+
+
+def _template_problems(content: Content, spec: RunSpec, protocol: Protocol) -> list[Problem]:
+    """A base model to which a protocol with chat templates assigns none, or one that is not there."""
+    name, where = protocol.templates.get(spec.base_model, ""), f"[templates] of protocol {protocol.name}"
+    if protocol.templates and not name and spec.base_model in protocol.models:
+        return [Problem(words=f"{where} names none for {spec.base_model}", remedy=f"add it in {protocol.name}.toml")]
+    if name and content.file(f"tasks/templates/{name}") is None:
+        return [Problem(words=f"{where}: there is no tasks/templates/{name}", remedy="put it into a content folder")]
+    return []
 
 
 def _refused(sweep: Sweep) -> tuple[Problem, ...]:
@@ -150,10 +196,29 @@ class Planner:
     existing: Mapping[tuple[str, str, str], Existing]
     refused: tuple[Problem, ...] = ()  # what the sweep asks and this version would silently not do
     endpoints: Mapping[str, str] = field(default_factory=dict)  # the site's
+    rerun: Literal["missing", "changed"] = "missing"
+    prints: dict[tuple[str, str], Print] = field(default_factory=dict)  # of a protocol with a prompt
+    items: dict[str, str] = field(default_factory=dict)  # task → digest of its items
+
+    def reference(self, protocol: Protocol, prompt: str, task: Task) -> ProtocolRef:
+        """Which benchmark exactly; its files are read once for a plan."""
+        key = (protocol.name, prompt)
+        if key not in self.prints:
+            self.prints[key] = fingerprint.take(self.content, protocol, prompt)
+        if task.name not in self.items:
+            self.items[task.name] = fingerprint.of_data(task)
+        return ProtocolRef(name=protocol.name, fingerprint=self.prints[key].fingerprint, data=self.items[task.name])
+
+    def apart(self, record: RunRecord, spec: RunSpec) -> str:
+        """What differs between the content of a run that is there and that of this plan, in words."""
+        before = fingerprint.recall(self.root, record.fingerprint)
+        after = self.prints.get((spec.protocol.name, spec.prompt))
+        return fingerprint.difference(before.parts, after.parts).words if before and after else ""
 
     def spec(self, sweep: Sweep, agent: SweepAgent, task: Task, model: str, protocol: Protocol, n: int) -> RunSpec:
         """The spec of one cell, without id and token."""
         experiment = agent.experiment if agent.experiment is not None else sweep.experiment
+        prompt = named_prompt(self.content, protocol, self.settings.values)
         loaded = load_agent(self.content, agent.agent)
         keys = agent_keys(loaded, agent.config, task.info.required_api_keys, self.settings.values).names
         spec = RunSpec(
@@ -165,12 +230,14 @@ class Planner:
             gpus=agent.gpus if agent.gpus is not None else sweep.gpus,
             experiment=experiment + (f"_r{n}" if n > 1 else ""),
             priority=agent.priority if agent.priority is not None else sweep.priority,
-            protocol=ProtocolRef(name=protocol.name, fingerprint=fingerprint(self.content, protocol, task)),
-            judges=_judges(self.content, protocol, sweep.judging),
+            protocol=self.reference(protocol, prompt, task),
+            prompt=prompt,
+            judges=judge_plans(self.content, protocol, sweep.judging, sweep.endpoints, self.endpoints),
             judges_when=sweep.judging.when or "inline",
             network=protocol.agents_network,
             keys=keys,
-            endpoints=endpoint.resolve(loaded, sweep.endpoints, self.endpoints),
+            endpoints=endpoint.resolve(loaded, sweep.endpoints, self.endpoints)
+            | (graders.named(sweep.endpoints, self.endpoints) if task.info.required_api_keys else {}),
             sweep=sweep.digest,
             sweep_name=sweep.name,
             max_parallel=sweep.limits.max_parallel,
@@ -183,10 +250,7 @@ class Planner:
         agent = load_agent(self.content, spec.agent)
         problems = [*self.refused, *_key_problems(spec, agent, task, self.settings)]
         look = sources.Look(self.root, spec, agent, task, protocol, self.content, self.settings)
-        if task.test_data is None:
-            problems.append(
-                Problem(words=f"{task.folder / 'test_data.json'} is missing", remedy=f"ptb-tui data fetch {task.name}")
-            )
+        problems += item_problems(task)
         if task.name not in protocol.tasks:
             problems.append(
                 Problem(words=f"task {task.name} is not part of protocol {protocol.name}", remedy=str(protocol.tasks))
@@ -197,10 +261,19 @@ class Planner:
             )
         if spec.gpus == 0 and not protocol.allow_no_gpu:
             problems.append(Problem(words=f"protocol {protocol.name} needs a GPU", remedy="gpus = 1"))
-        for judge in spec.judges:
-            if judge.engine not in judges.ENGINES:
-                words = f"judge engine {judge.engine} of {judge.judge} cannot run in this version"
-                problems.append(Problem(words=words, remedy='[judging] engine = "rules"'))
+        problems += _prompt_problems(self.content, spec, task, protocol)
+        problems += _template_problems(self.content, spec, protocol)
+        problems += [
+            Problem(words=f"{path}: only you may read it, so a run would not get it", remedy=f"chmod go+r {path}")
+            for path in (*private(task.folder), *private(agent.folder))
+        ]
+        problems += [
+            Problem(
+                words=f"{path} has more than {MAX_FILE >> 20} MiB, so a run would not get it",
+                remedy="put test items into the data folder (`ptb-tui data status` names it)",
+            )
+            for path in (*large(task.folder), *large(agent.folder))
+        ]
         try:
             problems += sources.problems(look)
             if sandboxes.word(self.root, self.sandbox) in OVER_IMAGES:
@@ -216,14 +289,17 @@ class Planner:
         """What would happen to one cell."""
         now = self.existing.get(spec.cell, Existing())
         spec = spec.sealed(token=token_of(spec, now.attempts))
-        if now.counts is not None:
-            remarks = _remarks(spec, now.counts)
+        again = self.rerun == "changed" and bool(now.prints) and spec.protocol.fingerprint not in now.prints
+        if now.counts is not None and not again:
+            remarks = _remarks(spec, now.counts, self.apart(now.counts, spec))
             return PlanCell(spec=spec, action="exists", run_id=now.counts.id, why="has a result", problems=remarks)
-        if now.active is not None:
-            remarks = _remarks(spec, now.active)
+        if now.active is not None and not again:
+            remarks = _remarks(spec, now.active, self.apart(now.active, spec))
             return PlanCell(spec=spec, action="running", run_id=now.active.id, why="is under way", problems=remarks)
         problems = self._problems(spec, task, protocol)
         why = f"attempt {now.attempts + 1}: earlier ones do not count" if now.attempts else ""
+        if again:
+            why = "the content has changed since the runs that are there"
         action: Literal["blocked", "submit"] = "blocked" if any(problem.blocks for problem in problems) else "submit"
         return PlanCell(spec=spec, action=action, why=why, problems=tuple(problems))
 
@@ -253,8 +329,8 @@ def make_plan(
         *endpoint.unknown(table, content, "[endpoints] of the site"),
     )
     existing = existing_runs(scan(root, known_agents(content)))
-    planner = Planner(root, content, settings, sandbox, existing, refused, table)
-    tasks = {name: load_task(content, name) for name in sweep.tasks}
+    planner = Planner(root, content, settings, sandbox, existing, refused, table, sweep.rerun)
+    tasks = {name: load_task(content, name, data_store(root.path)) for name in sweep.tasks}
     cells: list[PlanCell] = []
     for agent in sweep.agents:
         protocol = load_protocol(content, agent.protocol or sweep.protocol)

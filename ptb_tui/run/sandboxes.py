@@ -39,7 +39,7 @@ def word(root: Root, configured: str = "auto") -> str:
 
 def roles(spec: RunSpec) -> tuple[str, ...]:
     """Which images the steps of a run need."""
-    judges = any(judge.engine != "rules" for judge in spec.judges)
+    judges = any(judge.engines - {"rules"} for judge in spec.judges)
     return ("agent", *(("judge",) if judges else ()), "evaluation")
 
 

@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 from typing import Any, Protocol
 
-from ptb_tui.core import clock, events, files
+from ptb_tui.core import clock, datastore, events, files
 from ptb_tui.core.errors import PtbError, StepError, StorageError
 from ptb_tui.core.layout import Root, RunFiles, StepName
 from ptb_tui.run import locks, place, processes
@@ -164,13 +164,17 @@ class Step:
     def _prepare(self) -> None:
         """Write `<scratch>/launch.json`. StepError with the cause that the preparing program gave."""
         if self.name.kind != "agent":
-            limit = float((files.read_object(self.folder / "step.json") or {}).get("limit_s", 3600))
+            asked = files.read_object(self.folder / "step.json") or {}
+            limit = float(asked.get("limit_s", 3600))
             argv = self.job.verb(f"step-{self.name.kind}", self.job.files.ptb, self.folder, self.scratch)
+            if asked.get("bundle"):  # asked for with the content of another day
+                argv[argv.index("-I") + 1] = str(place.program(self.job.root, asked))
+            store = datastore.data_store(self.job.root.path)
             launch = {
                 "argv": argv,
                 "cwd": str(self.scratch),
                 "deadline_s": limit,
-                "env": place.step_environment(self.job.slot),
+                "env": {**place.step_environment(self.job.slot), datastore.VARIABLE: str(store)},
             }
             files.replace(self.scratch / "launch.json", files.dump(launch))
             return

@@ -14,6 +14,7 @@ import os
 import shutil
 from collections.abc import Iterable, Sequence
 
+from ptb_tui.content import fingerprint
 from ptb_tui.content.judges import load_judge
 from ptb_tui.content.lookup import Content
 from ptb_tui.content.protocols import load_protocol
@@ -21,10 +22,12 @@ from ptb_tui.content.tasks import load_task
 from ptb_tui.core import clock, files
 from ptb_tui.core.action import RunRef
 from ptb_tui.core.errors import NotAllowed, TokenConflict
+from ptb_tui.core.evaluating import Measurement
+from ptb_tui.core.judging import JudgingLine
 from ptb_tui.core.layout import Root, RunFiles, allocate_id
 from ptb_tui.core.spec import RunSpec, Sweep
 from ptb_tui.core.step import After, StepSpec
-from ptb_tui.evaluation.seeds import default_seeds
+from ptb_tui.evaluation.seeds import seeds_of
 from ptb_tui.run import place
 from ptb_tui.run.steps.agent import GRACE_S
 
@@ -34,16 +37,15 @@ AGENT_EXTRA_S = 4 * 3600.0  # prepare and harvest
 def planned_steps(spec: RunSpec, content: Content) -> list[StepSpec]:
     """The steps of a new run: agent, judges in order, evaluation. Inline they are one job, else three."""
     own = spec.judges_when == "own"
-    final = load_task(content, spec.benchmark).file.final
-    protocol = load_protocol(content, spec.protocol.name)
-    count = len(protocol.seeds.get(spec.benchmark) or final.seeds or default_seeds(spec.benchmark))
+    task = load_task(content, spec.benchmark)
+    final, count = task.file.final, len(seeds_of(load_protocol(content, spec.protocol.name), task))
     evaluation_limit = final.attempt_timeout_s * sum(rung.tries for rung in final.ladder) * count + 600
     wait = (After(steps=("agent",)),)
     common = {"operator": spec.operator, "created": spec.created, "token": spec.token}
     steps = [StepSpec(kind="agent", job=1, limit_s=spec.hours * 3600 + GRACE_S, gpus=spec.gpus, **common)]
     for judge in spec.judges:
         limit = load_judge(content, judge.judge).spec.timeout_s
-        for vote in range(1, judge.votes + 1):
+        for vote, seat in enumerate(judge.asked, 1):
             steps.append(
                 StepSpec(
                     kind="judge",
@@ -52,7 +54,9 @@ def planned_steps(spec: RunSpec, content: Content) -> list[StepSpec]:
                     vote=vote,
                     job=2 if own else 1,
                     limit_s=limit,
-                    engine=judge.engine,
+                    engine=seat.engine,
+                    seat=seat if judge.seats else None,
+                    votes=len(judge.asked),
                     wait=wait,
                     **common,
                 )
@@ -91,13 +95,25 @@ def _finish(root: Root, run_id: int) -> None:
             os.rename(aside, root.queued(run_id).ptb)
 
 
+def _keep_print(root: Root, spec: RunSpec, content: Content) -> None:
+    """Keep what the run's fingerprint is made of, so that a difference can be named later."""
+    if fingerprint.recall(root, spec.protocol.fingerprint) is not None:
+        return
+    found = fingerprint.take(content, load_protocol(content, spec.protocol.name), spec.prompt)
+    if found.fingerprint != spec.protocol.fingerprint:
+        raise NotAllowed("the content was changed while it was being submitted", hint="submit again")
+    fingerprint.keep(root, found.model_copy(update={"bundle": spec.bundle}))
+
+
 def submit(root: Root, spec: RunSpec, content: Content) -> RunRef:
-    """Submit one run. TokenConflict when its token already stands for a run with another content."""
+    """Submit one run; `content` is its frozen copy. TokenConflict when its token already stands for a run with another
+    content, NotAllowed when the copy is not what the spec says."""
     for name in ("tokens", "queue", "live", "never_started"):
         root.own(name).mkdir(parents=True, exist_ok=True)
     token = root.own("tokens") / spec.token
     known = files.read_object(token)
     if known is None:
+        _keep_print(root, spec, content)
         run_id = allocate_id(root)
         sealed = spec.sealed(id=run_id, created=clock.utc_text())
         aside = RunFiles(root.own("queue") / f".{run_id}")
@@ -166,22 +182,32 @@ def cancel(root: Root, run_id: int, operator: str, reason: str) -> bool:
             continue
 
 
-def evaluate_step(spec: RunSpec, content: Content, operator: str) -> StepSpec:
-    """A further evaluation of a run."""
-    planned = planned_steps(spec, content)
-    return planned[-1].model_copy(update={"wait": (), "operator": operator})
+def evaluate_steps(spec: RunSpec, content: Content, operator: str, asked: Measurement) -> list[StepSpec]:
+    """Further evaluations of a run, one after the other. Other seeds take other time."""
+    planned = planned_steps(spec, content)[-1]
+    final = load_task(content, spec.benchmark).file.final
+    one = final.attempt_timeout_s * sum(rung.tries for rung in final.ladder)
+    limit_s = one * len(asked.seeds) + 600 if asked.seeds else planned.limit_s
+    more = {"seeds": asked.seeds, "limit": asked.limit, "replace": asked.replace, "limit_s": limit_s}
+    return [planned.model_copy(update={"wait": (), "operator": operator, **more})] * asked.n
 
 
-def judge_steps(
-    spec: RunSpec, content: Content, judges: Sequence[str], engine: str | None, operator: str
-) -> list[StepSpec]:
-    """Further judge steps; all judges of the run when none is named. NotAllowed for a judge the run does not have."""
-    planned = [step for step in planned_steps(spec, content) if step.kind == "judge"]
-    known = list(dict.fromkeys(step.judge for step in planned))
-    for judge in judges:
-        if judge not in known:
-            raise NotAllowed(f"run {spec.id} has no judge {judge}", hint=f"its judges: {', '.join(known) or 'none'}")
-    wanted = [step for step in planned if not judges or step.judge in judges]
+def judge_steps(spec: RunSpec, lines: Sequence[JudgingLine], operator: str, bundle: str = "") -> list[StepSpec]:
+    """Further judge steps, one for each vote that is asked for. `bundle`: a content of its own that judges."""
     return [
-        step.model_copy(update={"wait": (), "operator": operator, "engine": engine or step.engine}) for step in wanted
+        StepSpec(
+            kind="judge",
+            judge=line.judge,
+            n=vote,
+            vote=vote,
+            limit_s=line.limit_s,
+            engine=line.seats[vote - 1].engine,
+            seat=line.seats[vote - 1],
+            votes=line.wanted,
+            evidence=line.evidence,
+            operator=operator,
+            bundle=bundle,
+        )
+        for line in lines
+        for vote in line.votes
     ]

@@ -10,6 +10,13 @@ from ptb_tui.core import settings
 from ptb_tui.run.work import Doer, Report
 
 
+def baseline(request: Mapping[str, Any], report: Report) -> str:
+    """Request: that of `run.measuring`."""
+    from ptb_tui.run import measuring
+
+    return measuring.baseline(request, report)
+
+
 def build_image(request: Mapping[str, Any], report: Report) -> str:
     """Request: name, folder, text, root (empty for a recipe)."""
     from ptb_tui.supplies import imagebuild
@@ -35,6 +42,45 @@ def cache_hub(request: Mapping[str, Any], report: Report) -> str:
     found = hubapi.Hub(str(request["endpoint"]), account)
     outcome = hubcache.cache(home, repos, found, report.line, report.now, refresh=bool(request["refresh"]))
     return hubcache.summary(outcome)
+
+
+def calibrate(request: Mapping[str, Any], report: Report) -> str:
+    """Request: that of `run.calibrating`."""
+    from ptb_tui.run import calibrating
+
+    return calibrating.calibrate(request, report)
+
+
+def fetch_data(request: Mapping[str, Any], report: Report) -> str:
+    """Request: store, content (the content path), tasks, refresh, given (a folder or empty), endpoint. The tokens come
+    from the settings of the site.
+    """
+    from ptb_tui.content.lookup import Content
+    from ptb_tui.content.tasks import load_task
+    from ptb_tui.run import datasources, fetching
+    from ptb_tui.supplies import hub, hubcache
+
+    store, given = Path(str(request["store"])), Path(str(request["given"])) if request["given"] else None
+    values, refresh = settings.load(cwd=Path("/")).values, bool(request["refresh"])
+    content = Content(tuple(Path(str(path)) for path in request["content"]))
+    provider: datasources.Provider = datasources.Online(
+        store / fetching.SOURCES,
+        str(request["endpoint"]),
+        values,
+        fallback=hubcache.token({}, hub.home(values)),
+        refresh=refresh,
+    )
+    if given is not None:
+        provider = datasources.Folder(given)
+    tasks = [load_task(content, str(name), store) for name in request["tasks"]]
+    return fetching.summary(fetching.Fetch(store, provider, report.line, report.now, refresh, given).run(tasks))
+
+
+def judge_aside(request: Mapping[str, Any], report: Report) -> str:
+    """Request: that of `run.judging_aside`."""
+    from ptb_tui.run import judging_aside
+
+    return judging_aside.judge(request, report)
 
 
 def update_cli(request: Mapping[str, Any], report: Report) -> str:
@@ -64,4 +110,12 @@ def update_cli(request: Mapping[str, Any], report: Report) -> str:
     return words
 
 
-DOERS: Mapping[str, Doer] = {"cli": update_cli, "hub": cache_hub, "image": build_image}
+DOERS: Mapping[str, Doer] = {
+    "baseline": baseline,
+    "calibration": calibrate,
+    "cli": update_cli,
+    "data": fetch_data,
+    "hub": cache_hub,
+    "image": build_image,
+    "judging": judge_aside,
+}

@@ -73,6 +73,10 @@ class Apptainer:
         """Always /home/ben (H §1.3)."""
         return HOME
 
+    def place(self) -> Path:
+        """The image as it can be started here: the file, or its unpacked folder. StepError."""
+        return self._facts()[1].place
+
     def path(self) -> tuple[str, ...]:
         """The image's own, after the interpreter that runs us when it is shown."""
         first = (os.path.dirname(sys.executable),) if self._prefixes else ()

@@ -11,15 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from ptb_tui.content import fingerprint
 from ptb_tui.content.lookup import Content
+from ptb_tui.content.protocols import load_protocol
 from ptb_tui.core import clock, files
 from ptb_tui.core.action import (
     Action,
     AgentPin,
     AgentRollback,
     AgentUpdate,
+    Baseline,
     BuildImage,
     CacheHub,
+    Calibrate,
     Cancel,
     Collect,
     CredentialRelease,
@@ -27,11 +31,16 @@ from ptb_tui.core.action import (
     Dispatch,
     Evaluate,
     Export,
+    FetchData,
     Judge,
+    Pin,
     Receipt,
     Retry,
+    Review,
     RunRef,
     Submit,
+    Undo,
+    Void,
 )
 from ptb_tui.core.backend import Job
 from ptb_tui.core.errors import NotAllowed, NotFound, TokenConflict
@@ -39,14 +48,44 @@ from ptb_tui.core.layout import RunFiles
 from ptb_tui.core.spec import RunSpec
 from ptb_tui.results.records import RunRecord
 from ptb_tui.run import locks, submit
-from ptb_tui.site import answers, bundle, clis, credentials, exporting, supplies
+from ptb_tui.site import (
+    answers,
+    baseline,
+    bundle,
+    calibrating,
+    clis,
+    credentials,
+    evaluating,
+    exporting,
+    judging,
+    judging_aside,
+    reviewing,
+    scoring,
+    supplies,
+    taskdata,
+)
 
 if TYPE_CHECKING:
     from ptb_tui.site.local import LocalSite
 
 _LOOKS = 3  # at a run that may move from the queue to where it runs
 # Nothing in the queue changes by them.
-_ASIDE = (Collect, BuildImage, CacheHub, AgentUpdate, AgentPin, AgentRollback, CredentialRestore)
+_ASIDE = (
+    Collect,
+    Pin,
+    Void,
+    Undo,
+    Review,
+    Baseline,
+    BuildImage,
+    CacheHub,
+    Calibrate,
+    FetchData,
+    AgentUpdate,
+    AgentPin,
+    AgentRollback,
+    CredentialRestore,
+)
 _TOKEN = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 
 
@@ -63,12 +102,17 @@ class Doer:
         if (known := self._known(action, token)) is not None:
             return known
         if isinstance(action, Collect) and self.root.path.is_dir() and not os.access(self.root.path, os.W_OK):
-            words = f"{self.root.path} may only be read: nothing was written; `ptb-tui scores` shows the table"
-            return Receipt(action="collect", token=token, words=words)
+            return scoring.collect(self.site, action).model_copy(update={"token": token})
         if isinstance(action, Export):
             return self._export(action, token)
-        if isinstance(action, Cancel | Judge | Evaluate | Retry):
-            self._ours(action.run)  # refused before anything is written
+        if isinstance(action, Review):
+            rehearsed = reviewing.rehearse(self.site, action)  # refused before anything is written
+            if action.dry_run:
+                return rehearsed.model_copy(update={"token": token})
+        if isinstance(action, Cancel | Judge | Evaluate | Retry):  # refused before anything is written
+            aside = isinstance(action, Judge) and judging_aside.meant(self.site, self.site.record(action.run))
+            if not aside:
+                self._ours(action.run)
         files.ensure_writable(self.root.path, "the results root")
         files.ensure_writable(self.root.own("journal"), "the journal")
         with locks.waited(locks.state_folder(self.root) / "actions.lock"):  # the same request may come twice at once
@@ -90,19 +134,26 @@ class Doer:
             Judge: self._judge,
             Evaluate: self._evaluate,
             Retry: self._retry,
-            Collect: self._collect,
+            Collect: lambda action, token: scoring.collect(self.site, action),
             Dispatch: lambda action, token: Receipt(action="dispatch", words="looked after the queue"),
             AgentUpdate: lambda action, token: clis.update(self.site, action),
             AgentPin: lambda action, token: clis.pin(self.site, action),
             AgentRollback: lambda action, token: clis.roll_back(self.site, action),
+            Baseline: lambda action, token: baseline.begin(self.site, action),
             BuildImage: lambda action, token: supplies.build_image(self.site, action),
             CacheHub: lambda action, token: supplies.cache_hub(self.site, action),
+            Calibrate: self._calibrate,
             CredentialRelease: lambda action, token: credentials.release(self.content, action.name),
             CredentialRestore: lambda action, token: credentials.restore(self.content, action.name),
+            FetchData: lambda action, token: taskdata.fetch(self.site, action),
+            Pin: lambda action, token: scoring.decide(self.site, action),
+            Void: lambda action, token: scoring.decide(self.site, action),
+            Undo: lambda action, token: scoring.decide(self.site, action),
+            Review: lambda action, token: reviewing.review(self.site, action),
         }
         receipt = doers[type(action)](action, token).model_copy(update={"token": token})
         self._note(action, token, receipt)
-        if not isinstance(action, _ASIDE):
+        if not isinstance(action, _ASIDE) and receipt.work is None:
             self.site.backend().submit([Job(ref.id, token, (), 0, 0.0) for ref in receipt.runs])
         return receipt
 
@@ -128,7 +179,7 @@ class Doer:
         site, path = self.site.config, self.root.ptb / "site.toml"
         if path.exists():
             return
-        named = ("slots", "scratch", "scratch_gib", "sandbox", "max_hours", "cli_store", "gpu_name")
+        named = ("slots", "scratch", "scratch_gib", "sandbox", "max_hours", "cli_store", "data_store", "gpu_name")
         table = {name: getattr(site, name) for name in named}
         if site.cli_updates != "store":
             table["cli_updates"] = site.cli_updates
@@ -146,11 +197,10 @@ class Doer:
         self._write_site()
         submit.keep_sweep(self.root, action.sweep)
         digest = bundle.ensure(self.root, self.content)
+        frozen = self._frozen(digest)
         operator = action.operator or self.settings.operator
         refs = [
-            submit.submit(
-                self.root, cell.spec.model_copy(update={"bundle": digest, "operator": operator}), self.content
-            )
+            submit.submit(self.root, cell.spec.model_copy(update={"bundle": digest, "operator": operator}), frozen)
             for cell in plan.to_submit
         ]
         others = [
@@ -165,14 +215,21 @@ class Doer:
             record = self.site.record(run)
             if record.ptb is None:
                 raise NotAllowed(f"run {record.id} was made by others; this version only reads it")
+            if record.root != self.root.path:
+                hint = f"name {record.root} as the results root (--results)"
+                raise NotAllowed(f"run {record.id} lies in {record.root}, which is only read here", hint=hint)
             files_of = RunFiles(record.ptb)
             if (spec := files.read_bytes(files_of.spec)) is not None:
                 return record, files_of, RunSpec.model_validate_json(spec)
         raise NotFound(f"{files_of.spec} cannot be read")
 
-    def _bundle_content(self, spec: RunSpec) -> Content:
-        folder = self.root.own("bundles") / spec.bundle
-        return Content((folder,)) if folder.is_dir() else self.content
+    def _frozen(self, digest: str) -> Content:
+        return Content((self.root.own("bundles") / digest,))
+
+    def bundle_content(self, spec: RunSpec) -> Content:
+        """The frozen content of a run; this site's where it is gone."""
+        frozen = self._frozen(spec.bundle)
+        return frozen if spec.bundle and frozen.paths[0].is_dir() else self.content
 
     def _cancel(self, action: Cancel, token: str) -> Receipt:
         record, _, spec = self._ours(action.run)
@@ -183,29 +240,38 @@ class Doer:
         words = f"run {record.id} will be cancelled" if asked else f"run {record.id} was cancelled before"
         return Receipt(action="cancel", words=words, runs=(RunRef(id=record.id, method=spec.method),))
 
-    def _ended_run(self, run: str, what: str) -> tuple[RunRecord, RunFiles, RunSpec]:
+    def ended_run(self, run: str, what: str, *, change: bool = True) -> tuple[RunRecord, RunFiles, RunSpec]:
+        """A run of ours whose agent has ended, its cancel taken aside when something is to `change`. NotAllowed."""
         record, run_files, spec = self._ours(run)
         agent = record.agent_step
         if agent is None or not agent.ended:
             raise NotAllowed(f"run {record.id} cannot be {what} yet: its agent has not ended")
-        if run_files.cancel.exists() and run_files.started:
+        if change and run_files.cancel.exists() and run_files.started:
             run_files.cancel.rename(run_files.cancel.with_name(f"cancel-{uuid.uuid4().hex[:8]}.json"))
         return record, run_files, spec
 
     def _judge(self, action: Judge, token: str) -> Receipt:
-        record, run_files, spec = self._ended_run(action.run, "judged")
-        content = self._bundle_content(spec)
-        who = action.operator or self.settings.operator
-        steps = submit.judge_steps(spec, content, action.judges, action.engine, who)
-        names = submit.add_steps(self.root, run_files, steps, record.id, token)
-        return Receipt(action="judge", words=f"asked for {', '.join(names)}", runs=(RunRef(id=record.id),))
+        who, record = action.operator or self.settings.operator, self.site.record(action.run)
+        if judging_aside.meant(self.site, record):
+            self._write_site()  # the judges' steps read the sandbox there
+            digest = bundle.ensure(self.root, self.content)
+            subject = judging_aside.subject_of(self.site, record, action.request, self._frozen(digest))
+            return judging.ask(self.site, subject, action, token, who, digest)
+        record, run_files, spec = self.ended_run(action.run, "judged")
+        own, fresh = self.bundle_content(spec), action.request.fresh
+        digest = bundle.ensure(self.root, self.content) if fresh else ""
+        today = self._frozen(digest) if fresh else self.content
+        wanted = action.request.protocol
+        subject = judging.subject_of(self.site, record, run_files, spec, own, fresh=fresh, today=today, wanted=wanted)
+        return judging.ask(self.site, subject, action, token, who, digest)
+
+    def _calibrate(self, action: Calibrate, token: str) -> Receipt:
+        self._write_site()  # the judges' steps read the sandbox there
+        return calibrating.begin(self.site, action)
 
     def _evaluate(self, action: Evaluate, token: str) -> Receipt:
-        record, run_files, spec = self._ended_run(action.run, "evaluated")
-        content = self._bundle_content(spec)
-        step = submit.evaluate_step(spec, content, action.operator or self.settings.operator)
-        names = submit.add_steps(self.root, run_files, [step], record.id, token)
-        return Receipt(action="evaluate", words=f"asked for {', '.join(names)}", runs=(RunRef(id=record.id),))
+        record, run_files, spec = self.ended_run(action.run, "evaluated")
+        return evaluating.ask(self.site, record, run_files, spec, action, token)
 
     def _retry(self, action: Retry, token: str) -> Receipt:
         from ptb_tui.run.plan import token_of
@@ -220,12 +286,18 @@ class Doer:
             for other in self.site.scan().runs
             if (other.method, other.benchmark, other.model) == spec.cell and not other.foreign
         )
-        digest = bundle.ensure(self.root, self.content)
+        digest, words = self._for_retry(spec)
         fresh = spec.sealed(token=token_of(spec, attempts), bundle=digest, operator=action.operator)
-        return Receipt(action="retry", words="submitted", runs=(submit.submit(self.root, fresh, self.content),))
+        return Receipt(action="retry", words=words, runs=(submit.submit(self.root, fresh, self._frozen(digest)),))
 
-    def _collect(self, action: Collect, token: str) -> Receipt:
-        from ptb_tui.results.tables import write_board
-
-        board = write_board(self.root.path, answers.board(self.site, action.protocol, action.policy))
-        return Receipt(action="collect", words=f"wrote {len(board.files)} files", files=board.files)
+    def _for_retry(self, spec: RunSpec) -> tuple[str, str]:
+        """The frozen copy for the same benchmark again: a fresh one, or that of the run when content has changed."""
+        protocol = load_protocol(self.content, spec.protocol.name)
+        if fingerprint.take(self.content, protocol, spec.prompt).fingerprint == spec.protocol.fingerprint:
+            return bundle.ensure(self.root, self.content), "submitted"
+        if spec.bundle and self._frozen(spec.bundle).paths[0].is_dir():
+            return spec.bundle, "submitted with the content of then, which has changed since"
+        raise NotAllowed(
+            f"the content has changed since run {spec.id} and its frozen copy {spec.bundle or '(none)'} is gone",
+            hint="submit the sweep again",
+        )

@@ -7,11 +7,22 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ptb_tui.core import query as q
-from ptb_tui.core.scores import Board
 from ptb_tui.core.spec import Plan, Sweep
 from ptb_tui.results.store import detail, row
 from ptb_tui.run import locks
-from ptb_tui.site import clis, credentials, supplies, triaging
+from ptb_tui.site import (
+    baseline,
+    benchmark,
+    calibrating,
+    clis,
+    credentials,
+    evaluating,
+    judging,
+    reviewing,
+    scoring,
+    supplies,
+    triaging,
+)
 
 if TYPE_CHECKING:
     from ptb_tui.site.local import LocalSite
@@ -22,20 +33,34 @@ TRACE_CHUNK = 1 << 18
 def answer(site: LocalSite, query: q.Query) -> Any:
     """The answer to a query, as things are now."""
     answers: dict[str, Callable[[Any], Any]] = {
-        "run": lambda query: detail(site.root, site.record(query.run)),
+        "run": lambda query: run(site, query),
         "trace": lambda query: trace(site, query),
         "plan": lambda query: q.PlanAnswer(plan=plan(site, query.sweep)),
         "queue": lambda query: queue(site),
-        "scores": lambda query: q.ScoresAnswer(board=board(site, query.protocol, query.policy, query.methods)),
+        "scores": lambda query: scoring.answer(site, query),
         "doctor": lambda query: doctor(site),
+        "baselines": lambda query: baseline.answer(site, query),
+        "protocols": lambda query: benchmark.protocols(site),
+        "protocol_diff": lambda query: benchmark.diff(site, query),
+        "prompt": lambda query: benchmark.prompt(site, query),
+        "calibration": lambda query: calibrating.answer(site, query),
         "credentials": lambda query: credentials.credentials(site, query),
         "agents": lambda query: clis.agents(site, query),
         "triage": lambda query: triaging.answer(site, query),
+        "flagged": lambda query: reviewing.flagged(site, query),
+        "judging": lambda query: judging.answer(site, query),
+        "evaluation": lambda query: evaluating.answer(site, query),
         "work": lambda query: supplies.work(site, query),
         "images": lambda query: supplies.images(site, query),
         "data": lambda query: supplies.data(site, query),
     }
     return answers[query.kind](query)
+
+
+def run(site: LocalSite, query: q.RunQuery) -> q.RunDetail:
+    """One run, each verdict with what was measured of its judge."""
+    record = site.record(query.run)
+    return calibrating.beside(site, record, detail(site.root, record))
 
 
 def trace(site: LocalSite, query: q.TraceQuery) -> q.TraceChunk:
@@ -94,16 +119,3 @@ def queue(site: LocalSite) -> q.QueueView:
     running = [run for run in active if run.state in ("running", "starting")]
     waiting = sorted((run for run in active if run not in running), key=lambda run: run.id)
     return q.QueueView(slots=tuple(slots), running=tuple(running), waiting=tuple(waiting))
-
-
-def board(site: LocalSite, protocol: str, policy: str, methods: tuple[str, ...] = ()) -> Board:
-    """The score table; without a protocol, that of the newest run."""
-    from ptb_tui.content.protocols import load_protocol
-    from ptb_tui.results.collect import build_board, rules_of
-
-    records = site.scan().runs
-    name = protocol
-    if not name:
-        name = next((record.protocol for record in records if record.protocol), "1.2")
-    rules = rules_of(load_protocol(site.content, name))
-    return build_board(records, rules, policy=policy, methods=methods)

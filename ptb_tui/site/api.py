@@ -10,16 +10,32 @@ if TYPE_CHECKING:
     from ptb_tui.core.query import (
         AgentsQuery,
         AgentsView,
+        BaselinesQuery,
+        BaselinesView,
+        CalibrationQuery,
+        CalibrationView,
         CredentialsQuery,
         CredentialsView,
         DataQuery,
         DataView,
+        DiffQuery,
+        DiffView,
         DoctorQuery,
         DoctorReport,
+        EvaluationQuery,
+        EvaluationView,
+        FlaggedQuery,
+        FlaggedView,
         ImagesQuery,
         ImagesView,
+        JudgingQuery,
+        JudgingView,
         PlanAnswer,
         PlanQuery,
+        PromptQuery,
+        PromptView,
+        ProtocolsQuery,
+        ProtocolsView,
         QueueQuery,
         QueueView,
         Range,
@@ -67,6 +83,22 @@ class Site(Protocol):
     @overload
     async def ask(self, query: TriageQuery) -> TriageView: ...
     @overload
+    async def ask(self, query: FlaggedQuery) -> FlaggedView: ...
+    @overload
+    async def ask(self, query: EvaluationQuery) -> EvaluationView: ...
+    @overload
+    async def ask(self, query: JudgingQuery) -> JudgingView: ...
+    @overload
+    async def ask(self, query: BaselinesQuery) -> BaselinesView: ...
+    @overload
+    async def ask(self, query: CalibrationQuery) -> CalibrationView: ...
+    @overload
+    async def ask(self, query: ProtocolsQuery) -> ProtocolsView: ...
+    @overload
+    async def ask(self, query: DiffQuery) -> DiffView: ...
+    @overload
+    async def ask(self, query: PromptQuery) -> PromptView: ...
+    @overload
     async def ask(self, query: WorkQuery) -> WorkView: ...
     @overload
     async def ask(self, query: ImagesQuery) -> ImagesView: ...
@@ -99,6 +131,22 @@ class Site(Protocol):
     def watch(self, query: ScoresQuery, *, interval: float = 1.0) -> AsyncIterator[ScoresAnswer]: ...
     @overload
     def watch(self, query: TriageQuery, *, interval: float = 1.0) -> AsyncIterator[TriageView]: ...
+    @overload
+    def watch(self, query: FlaggedQuery, *, interval: float = 1.0) -> AsyncIterator[FlaggedView]: ...
+    @overload
+    def watch(self, query: EvaluationQuery, *, interval: float = 1.0) -> AsyncIterator[EvaluationView]: ...
+    @overload
+    def watch(self, query: JudgingQuery, *, interval: float = 1.0) -> AsyncIterator[JudgingView]: ...
+    @overload
+    def watch(self, query: BaselinesQuery, *, interval: float = 1.0) -> AsyncIterator[BaselinesView]: ...
+    @overload
+    def watch(self, query: CalibrationQuery, *, interval: float = 1.0) -> AsyncIterator[CalibrationView]: ...
+    @overload
+    def watch(self, query: ProtocolsQuery, *, interval: float = 1.0) -> AsyncIterator[ProtocolsView]: ...
+    @overload
+    def watch(self, query: DiffQuery, *, interval: float = 1.0) -> AsyncIterator[DiffView]: ...
+    @overload
+    def watch(self, query: PromptQuery, *, interval: float = 1.0) -> AsyncIterator[PromptView]: ...
     @overload
     def watch(self, query: WorkQuery, *, interval: float = 1.0) -> AsyncIterator[WorkView]: ...
     @overload

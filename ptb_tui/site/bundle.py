@@ -6,37 +6,23 @@ files that may hold secrets are refused by name and by mode.
 
 from __future__ import annotations
 
-import fnmatch
 import hashlib
 import os
 import shutil
-import stat
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 
 import ptb_tui
+from ptb_tui.content.frozen import kept, walk
 from ptb_tui.content.lookup import KINDS, Content
 from ptb_tui.core import files
 from ptb_tui.core.layout import Root
 
-REFUSED = (
-    "*auth*.json",
-    "oauth_token*",
-    ".env*",
-    "*.pem",
-    "id_*",
-    "*.key",
-    "*.before",
-    "*.rescued",
-)
-SKIPPED = ("__pycache__", ".*", "*.pyc", "node_modules")
-MAX_FILE = 64 << 20
 # Folders of content that belong together; anything else in a folder named `tasks` is not ours.
 _PARTS = {
     "agents": ("_shared",),
     "tasks": ("shared", "templates", "prompts", "protocols"),
-    "judges": ("tools",),
+    "judges": ("calibration", "tools"),
     "containers": ("models",),
 }
 _FILES = {  # tables that a run or work on the site reads
@@ -44,31 +30,12 @@ _FILES = {  # tables that a run or work on the site reads
 }
 
 
-def refused(path: Path) -> bool:
-    """Whether a file may hold a secret and must never enter a bundle."""
-    if any(fnmatch.fnmatch(path.name, pattern) for pattern in REFUSED):
-        return True
-    if path.name.startswith("credentials") and path.suffix != ".py":  # modules of ours are called after what they do
-        return True
-    mode = path.stat().st_mode
-    return stat.S_IMODE(mode) & 0o077 == 0 and path.suffix in (".json", ".toml", ".txt", "")
-
-
-def _walk(folder: Path) -> Iterator[Path]:
-    for base, names, leaves in os.walk(folder):
-        names[:] = sorted(name for name in names if not any(fnmatch.fnmatch(name, skip) for skip in SKIPPED))
-        for leaf in sorted(leaves):
-            path = Path(base) / leaf
-            if not any(fnmatch.fnmatch(leaf, skip) for skip in SKIPPED) and path.is_file():
-                yield path
-
-
 def manifest(content: Content) -> dict[str, Path]:
     """Relative name → source of everything in the bundle; earlier folders of the content path win."""
     package = Path(ptb_tui.__file__).resolve().parent
     found: dict[str, Path] = {}
     for folder, name in ((package, "ptb_tui"), (package.parent / "backends", "backends")):
-        for path in _walk(folder):
+        for path in walk(folder):
             relative = path.relative_to(folder)
             if relative.parts[0] != "_content":
                 found[f"{name}/{relative}"] = path
@@ -80,16 +47,16 @@ def manifest(content: Content) -> dict[str, Path]:
             for name in parts:
                 if (base / kind / name).is_dir():
                     if name in _PARTS.get(kind, ()):  # shared folders are laid over each other, file by file
-                        for path in _walk(base / kind / name):
+                        for path in walk(base / kind / name):
                             chosen.setdefault(f"{kind}/{name}/{path.relative_to(base / kind / name)}", path)
                     elif not any(key.startswith(f"{kind}/{name}/") for key in chosen):
-                        for path in _walk(base / kind / name):
+                        for path in walk(base / kind / name):
                             chosen[f"{kind}/{name}/{path.relative_to(base / kind / name)}"] = path
         for name in _FILES.get(kind, ()):
             if (file := content.file(f"{kind}/{name}")) is not None:
                 chosen[f"{kind}/{name}"] = file
         found |= chosen
-    return {name: path for name, path in sorted(found.items()) if not refused(path) and path.stat().st_size <= MAX_FILE}
+    return {name: path for name, path in sorted(found.items()) if kept(path)}
 
 
 def digest_of(sources: dict[str, Path]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 from ptb_tui.content.lookup import Content
 from ptb_tui.core.layout import Root
 from ptb_tui.core.settings import Settings
+from ptb_tui.results.overlay import Overlay
 from ptb_tui.results.records import RunRecord
 from ptb_tui.results.store import RunStore, Scan, row_values
 
@@ -27,8 +29,11 @@ class Wanted:
 
 def stores(root: Path, settings: Settings, content: Content) -> list[RunStore]:
     """Readers of a results root and of the further roots that are only read."""
-    agents = content.names("agents")
-    return [RunStore(Root(path), agents) for path in (root, *settings.extra_results)]
+    agents, overlay = content.names("agents"), Overlay(Root(root))
+    paths: dict[str, Path] = {}
+    for path in (root, *settings.extra_results):
+        paths.setdefault(os.path.realpath(path), path)
+    return [RunStore(Root(path), agents, overlay=overlay) for path in paths.values()]
 
 
 def scan(readers: Sequence[RunStore]) -> Scan:

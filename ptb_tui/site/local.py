@@ -54,7 +54,7 @@ class LocalSite:
         self.name = name
         self.settings = settings
         self.root = Root(Path(os.path.abspath(root)))
-        self.content = Content.of(settings.content)
+        self.content = Content.configured(settings)
         self.stores = listing.stores(self.root.path, settings, self.content)
         self._kicked = 0.0
 

@@ -20,7 +20,7 @@ def local_rows(settings: Settings, **wanted: Any) -> tuple[list[dict[str, Any]],
     from ptb_tui.content.lookup import Content
     from ptb_tui.site import listing
 
-    found = listing.scan(listing.stores(settings.results, settings, Content.of(settings.content)))
+    found = listing.scan(listing.stores(settings.results, settings, Content.configured(settings)))
     return list(listing.rows(found, listing.Wanted(**wanted))), found.problems
 
 

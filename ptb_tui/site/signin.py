@@ -112,7 +112,7 @@ def keep(use: CredentialUse, data: bytes, place: Path) -> Login:
 def sign_in(name: str) -> str:
     """The whole of it; returns words for people. PtbError; the login that was there stays unless a new one is whole."""
     found = settings.load()
-    use = use_of(Content.of(found.content), name)
+    use = use_of(Content.configured(found), name)
     command, path = program(use, found, os.environ.get("PATH", os.defpath))
     base = credentials.store(config_home())
     base.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -129,14 +129,26 @@ def build_image(site: LocalSite, action: BuildImage) -> Receipt:
 def _hub(site: LocalSite) -> tuple[Path, hubapi.Hub]:
     values = site.settings.values
     home = hub.home(values)
-    return home, hubapi.Hub(_endpoint(site), hubcache.token(values, home))
+    return home, hubapi.Hub(endpoint(site), hubcache.token(values, home))
 
 
-def _endpoint(site: LocalSite) -> str:
+def endpoint(site: LocalSite) -> str:
+    """Where the hub is."""
     return site.settings.values.get("HF_ENDPOINT") or os.environ.get("HF_ENDPOINT") or hubapi.ENDPOINT
 
 
 def data(site: LocalSite, query: DataQuery) -> DataView:
+    """What of the hub is cached, what the tasks have, or both."""
+    view = _cached(site, query) if query.what != "tasks" else DataView()
+    if query.what == "hub":
+        return view
+    from ptb_tui.site import taskdata
+
+    store, fetching, tasks = taskdata.rows(site, query)
+    return view.model_copy(update={"store": str(store), "fetching": fetching, "tasks": tasks})
+
+
+def _cached(site: LocalSite, query: DataQuery) -> DataView:
     """What of the manifest is cached; with `ask`, how large the rest is at the hub, and what it refuses."""
     repos = hub.Manifest.read(_content_file(site, "hub_manifest.json")).repos(query.only)
     home, found = _hub(site)
@@ -171,7 +183,7 @@ def cache_hub(site: LocalSite, action: CacheHub) -> Receipt:
     home, _ = _hub(site)
     request = {
         "home": str(home),
-        "endpoint": _endpoint(site),
+        "endpoint": endpoint(site),
         "refresh": action.refresh,
         "repos": [[repo.kind, repo.id] for repo in repos],
     }

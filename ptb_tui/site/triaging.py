@@ -8,6 +8,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from ptb_tui.content.agents import load_agent
+from ptb_tui.content.lookup import Content
 from ptb_tui.core.errors import PtbError
 from ptb_tui.core.triage import Finding, TriageQuery, TriageView
 from ptb_tui.results import triage
@@ -50,16 +51,18 @@ def _reviewed(site: LocalSite, finding: Finding) -> bool:
     return finding.path in {"/".join(PurePath(path).parts[-2:]) for path in listed.split(":")}
 
 
+def family_of(content: Content, agent: str) -> str:
+    """The trace family of an agent's folder, or a guess from its name."""
+    try:
+        return load_agent(content, agent).trace if agent else "plain"
+    except (PtbError, OSError):
+        return guessed_family(agent)
+
+
 def answer(site: LocalSite, query: TriageQuery) -> TriageView:
     """What is wrong here, dearest first."""
 
-    @cache
-    def family(agent: str) -> str:
-        try:
-            return load_agent(site.content, agent).trace if agent else "plain"
-        except (PtbError, OSError):
-            return guessed_family(agent)
-
+    family = cache(lambda agent: family_of(site.content, agent))
     scan = site.scan()
     records = _wanted(scan.runs, query)
     found = [

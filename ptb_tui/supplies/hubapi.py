@@ -31,7 +31,7 @@ ATTEMPTS = 5
 MAX_ANSWER = 64 << 20
 MAX_PAGES = 10_000
 _PIECE = 1 << 20
-_BROKEN = (urllib.error.URLError, http.client.HTTPException, socket.timeout, ConnectionError, TimeoutError)
+BROKEN = (urllib.error.URLError, http.client.HTTPException, socket.timeout, ConnectionError, TimeoutError)
 
 
 class HubError(PtbError):
@@ -133,13 +133,13 @@ class Hub:
                 self._pause(min(60.0, 2.0**attempt))
             try:
                 self._append(repo, url, part, file.size, got)
-            except _BROKEN as error:
-                failed = _reason(error)
+            except BROKEN as error:
+                failed = reason_of(error)
                 continue
             if part.stat().st_size < file.size:
                 failed = "the transfer ended early"
                 continue
-            if _digest(part, file.large) == file.etag:
+            if digest_of(part, file.large) == file.etag:
                 os.replace(part, target)
                 return
             got(-part.stat().st_size)
@@ -179,8 +179,8 @@ class Hub:
                 if following and not following.startswith(f"{self.endpoint}/"):
                     raise HubError(f"{repo}: the hub sends us elsewhere for the list of its files")
                 return json.loads(body), following
-            except _BROKEN as error:
-                failed = _reason(error)
+            except BROKEN as error:
+                failed = reason_of(error)
             except ValueError:
                 failed = "its answer is not JSON"
         raise HubUnreachable(f"{self.endpoint}: {failed}", hint="the network, a proxy, or HF_ENDPOINT")
@@ -208,12 +208,16 @@ class Hub:
     def terms(self, repo: Repo) -> str:
         """What a person does about a gated repository."""
         if not self._token:
-            return f"accept its terms at {self._page(repo)}, then put HF_TOKEN=… of that account into .env"
+            names = "HF_TOKEN=… (or MY_HF_TOKEN=…)"
+            return f"accept its terms at {self._page(repo)}, then put {names} of that account into .env"
         return f"accept its terms at {self._page(repo)} with the account of the token (HF_TOKEN or MY_HF_TOKEN in .env)"
 
     def _refusal(self, repo: Repo, error: urllib.error.HTTPError) -> HubError:
         code = error.headers.get("X-Error-Code", "")
         page = self._page(repo)
+        if code in ("RevisionNotFound", "EntryNotFound"):
+            what = "this revision" if code == "RevisionNotFound" else "this file"
+            return HubError(f"{repo} has not {what}", hint=f"{page}; it was there when it was written down")
         if code == "GatedRepo" or error.code == 403:
             return HubError(f"{repo} is gated", hint=self.terms(repo))
         if error.code in (401, 404):
@@ -241,7 +245,8 @@ def _next(link: str) -> str:
     return match[1] if match else ""
 
 
-def _digest(path: Path, large: bool) -> str:
+def digest_of(path: Path, large: bool) -> str:
+    """The name that the hub gives a file's content: SHA-256 in large storage, else git's digest."""
     found = hashlib.sha256() if large else hashlib.sha1(f"blob {path.stat().st_size}\0".encode())
     with open(path, "rb") as file:
         while piece := file.read(_PIECE):
@@ -249,6 +254,7 @@ def _digest(path: Path, large: bool) -> str:
     return found.hexdigest()
 
 
-def _reason(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
+    """What broke, in words."""
     reason = getattr(error, "reason", None)
     return str(reason if reason is not None else error) or type(error).__name__

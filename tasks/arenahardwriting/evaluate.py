@@ -25,6 +25,7 @@ SPEC = ptb_graded.GradedSpec(
     max_new_tokens=16384,
     first_wait=5.0,
     limit=32,
+    coverage=0.95,
     fields=("id", "question"),
 )
 

@@ -22,6 +22,7 @@ SPEC = ptb_graded.GradedSpec(
     max_new_tokens=16384,
     first_wait=5.0,
     limit=-1,
+    coverage=1.0,
     fields=("id", "question"),
     final=True,
 )

@@ -13,12 +13,13 @@ import json
 import os
 import random
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
 
 from ptb_eval import FAILED, MEASURED, MISSING, limit_of
-from ptb_grading import Grader, GradingIncomplete, endpoint
+from ptb_grading import Grader, GradingIncomplete, endpoint, warn
 from ptb_items import InputMissing, load_items, read
 from ptb_metrics import write_metrics
 from ptb_model import check_model, vllm_works
@@ -28,6 +29,7 @@ from ptb_server import generate, read_answers, serving
 from ptb_templates import TemplateUnknown, template_name, template_path
 
 INCOMPLETE = 4
+REGRADED = "regraded.json"
 _ORDER = 42
 
 
@@ -37,7 +39,8 @@ class GradedSpec:
 
     `messages(item)` is the conversation sent to the model; `grade(items, answers, grader, args)` returns the metrics
     and may raise GradingIncomplete; answers are by id. `check(items, task_dir)` returns the items with whatever else
-    they need, or raises InputMissing. `first_wait` are the seconds after the grader's first failure.
+    they need, or raises InputMissing. `first_wait` are the seconds after the grader's first failure. `coverage` is the
+    share of items that must get all their grades; the others are left out.
     """
 
     name: str
@@ -49,6 +52,7 @@ class GradedSpec:
     max_new_tokens: int
     first_wait: float
     limit: int = -1
+    coverage: float = 1.0
     final: bool = False
     fields: Sequence[str] = ("id",)
 
@@ -66,13 +70,23 @@ def parse_args(spec: GradedSpec, argv: Optional[List[str]] = None) -> argparse.N
     add("--store-outputs", action="store_true", help="keep answers and grades in --outputs-dir")
     add("--outputs-dir", default="outputs", help="folder of stored answers and grades")
     add("--grades-dir", help="folder of usable replies of the grader; a repeat does not ask for them again")
+    add("--regrade", type=int, default=0, help="grade N items twice, to see how far the grader agrees with itself")
     add("--grader-wait", type=float, default=spec.first_wait, help="seconds after the grader's first failure")
+    add("--coverage", type=share_of, default=spec.coverage, help="share of items that must get all their grades")
     half = parser.add_mutually_exclusive_group()
     half.add_argument("--generate-only", action="store_true", help="store the answers and stop before grading")
     half.add_argument("--skip-generation", action="store_true", help="grade the stored answers")
     if spec.final:
         add("--seed", type=int, help="seed of the run; every item gets its own from it")
     return parser.parse_args(argv)
+
+
+def share_of(text: str) -> float:
+    """A share: above 0, at most 1."""
+    number = float(text)
+    if not 0 < number <= 1:
+        raise argparse.ArgumentTypeError("{} is no share between 0 and 1".format(text))
+    return number
 
 
 def chosen(items: List[Dict[str, Any]], limit: int) -> List[Dict[str, Any]]:
@@ -83,10 +97,12 @@ def chosen(items: List[Dict[str, Any]], limit: int) -> List[Dict[str, Any]]:
 
 
 def store(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write rows as JSON lines."""
+    """Write rows as JSON lines, so that a reader sees all of them or none."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    text = "".join(json.dumps(row) + "\n" for row in rows)
-    path.write_text(text, encoding="utf-8")
+    handle, name = tempfile.mkstemp(dir=str(path.parent), prefix=".new")
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write("".join(json.dumps(row) + "\n" for row in rows))
+    os.replace(name, str(path))
 
 
 def generated(spec: GradedSpec, args: argparse.Namespace, items: List[Dict[str, Any]]) -> Dict[str, str]:
@@ -127,9 +143,31 @@ def evaluate(spec: GradedSpec, args: argparse.Namespace) -> Optional[Dict[str, A
     kept = args.grades_dir or (os.path.join(args.outputs_dir, "grades") if args.store_outputs else "")
     grader = Grader(where, Path(kept) if kept else None, args.judge_workers)
     try:
-        return spec.grade(items, answers, grader, args)
+        metrics = spec.grade(items, answers, grader, args)
+        if args.regrade > 0:
+            compare(spec, items[: args.regrade], answers, grader, args)
+        return metrics
     finally:
         grader.close()
+
+
+def compare(
+    spec: GradedSpec, items: List[Dict[str, Any]], answers: Dict[str, str], grader: Grader, args: argparse.Namespace
+) -> None:
+    """Grade some items again and keep both accuracies in `regraded.json` beside the replies. The score is not touched,
+    also when the grader does not answer."""
+    place = grader.cache / REGRADED if grader.cache is not None else None
+    if place is not None and place.is_file():
+        return
+    try:
+        first = spec.grade(items, answers, grader, args)["accuracy"]
+        again = spec.grade(items, answers, grader.afresh(), args)["accuracy"]
+    except GradingIncomplete as error:
+        warn("not graded twice: {}".format(error))
+        return
+    warn("graded twice, {} items: accuracy {:.4f}, then {:.4f}".format(len(items), first, again))
+    if place is not None:
+        store(place, [{"items": len(items), "first": first, "again": again}])
 
 
 def main(spec: GradedSpec, argv: Optional[List[str]] = None) -> int:

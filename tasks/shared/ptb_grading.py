@@ -1,9 +1,11 @@
 """A paid grader: which endpoint, retries, replies kept on disk, and a clear end when it cannot grade everything.
 
 What the grader fails to say is never scored: the evaluation ends incomplete instead, and a repeat asks only for what
-is missing, since replies that could be used are kept.
+is missing, since replies that could be used are kept. Beside them `calls.jsonl` has a line for every call: the model
+that answered, tokens, and costs where the endpoint says them.
 """
 
+import copy
 import hashlib
 import importlib
 import json
@@ -13,7 +15,7 @@ import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
@@ -21,29 +23,38 @@ from ptb_items import InputMissing
 
 OPENROUTER = "https://openrouter.ai/api/v1"
 MODEL = "gpt-5-mini"
+CALLS = "calls.jsonl"
 _TIMEOUT_S = 900.0
-_NO_USE = ("insufficient_quota", "invalid_api_key", "billing_hard_limit_reached")
+_ROUNDS = 2  # what the provider failed to answer is asked again when all the rest is done
+CREDIT, KEY, LIMIT, ENDPOINT, REPLY = "credit", "key", "limit", "endpoint", "reply"
+_BY_CODE = {"insufficient_quota": CREDIT, "billing_hard_limit_reached": CREDIT, "invalid_api_key": KEY}
+_BY_STATUS = {401: KEY, 402: CREDIT, 403: KEY, 404: ENDPOINT}
+_REFUSALS = (*_BY_CODE, *_BY_STATUS)  # of which a repeat changes nothing
 
 
 class GradingIncomplete(Exception):
-    """Not everything could be graded."""
+    """Not everything could be graded. The text names the kind of what is in the way: credit, key, limit (of requests),
+    endpoint (not reached, or another than it should be), reply (answered, but not usably)."""
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where the grader is; `base_url` None is the package's own default, which OPENAI_BASE_URL changes."""
+    """Where the grader is; `base_url` None is the package's own default, which OPENAI_BASE_URL changes. The text of an
+    endpoint does not show its key."""
 
-    key: str
+    key: str = field(repr=False)
     model: str
     base_url: Optional[str] = None
 
 
 def endpoint(environ: Mapping[str, str]) -> Endpoint:
-    """OpenAI where its key is set, else OpenRouter. Raises InputMissing without any key."""
+    """OpenAI where its key is set, else OpenRouter; PTB_GRADER_URL names another base URL for either. Raises
+    InputMissing without any key."""
+    url = environ.get("PTB_GRADER_URL") or None
     if environ.get("OPENAI_API_KEY"):
-        return Endpoint(environ["OPENAI_API_KEY"], MODEL)
+        return Endpoint(environ["OPENAI_API_KEY"], MODEL, url)
     if environ.get("OPENROUTER_API_KEY"):
-        url = environ.get("OPENROUTER_BASE_URL") or OPENROUTER
+        url = url or environ.get("OPENROUTER_BASE_URL") or OPENROUTER
         return Endpoint(environ["OPENROUTER_API_KEY"], "openai/" + MODEL, url)
     raise InputMissing("grading needs OPENAI_API_KEY or OPENROUTER_API_KEY")
 
@@ -64,12 +75,13 @@ class Question:
 
 @dataclass(frozen=True)
 class Grade:
-    """What came of a question. `failed` is a reason that lies with the provider; without it and without a value the
-    grader has answered, but not usably."""
+    """What came of a question. `failed` is a reason that lies with the provider and `kind` what it is; without it and
+    without a value the grader has answered, but not usably."""
 
     value: Any = None
     reply: str = ""
     failed: str = ""
+    kind: str = ""
 
 
 class Grader:
@@ -82,16 +94,29 @@ class Grader:
         self._cache = cache
         self._workers = max(1, workers)
         self._refused = threading.Event()
+        self._writing = threading.Lock()
+        self._reuses = True
         self._plain = threading.Event()  # the endpoint takes no reasoning effort
         self._client = openai.OpenAI(api_key=where.key, base_url=where.base_url, timeout=_TIMEOUT_S, max_retries=0)
-        self._words = ""
+        self._last = Grade()
+
+    @property
+    def cache(self) -> Optional[Path]:
+        """The folder of kept replies."""
+        return self._cache
+
+    def afresh(self) -> "Grader":
+        """The same grader without the replies that are kept; its calls are noted all the same."""
+        again = copy.copy(self)
+        again._reuses = False
+        return again
 
     def close(self) -> None:
         """Close the connections."""
         self._client.close()
 
     def _place(self, question: Question) -> Optional[Path]:
-        if self._cache is None:
+        if self._cache is None or not self._reuses:
             return None
         asked = json.dumps([MODEL, list(question.messages), dict(question.options)], sort_keys=True)
         name = hashlib.sha256(asked.encode("utf-8", "surrogatepass")).hexdigest()
@@ -116,6 +141,25 @@ class Grader:
             json.dump({"reply": reply, "model": self._where.model}, file)
         os.replace(name, str(place))
 
+    def _note(self, made: Any, failed: str = "") -> None:
+        """One line about a call. A reply that lacks a figure says nothing about it."""
+        if self._cache is None:
+            return
+        used = getattr(made, "usage", None)
+        row = {
+            "asked": self._where.model,
+            "model": getattr(made, "model", None),
+            "input": getattr(used, "prompt_tokens", None),
+            "output": getattr(used, "completion_tokens", None),
+            "cost_usd": getattr(used, "cost", None),
+            "failed": failed,
+        }
+        line = json.dumps({name: value for name, value in row.items() if value not in (None, "")}, default=str)
+        with self._writing:
+            self._cache.mkdir(parents=True, exist_ok=True)
+            with open(str(self._cache / CALLS), "a", encoding="utf-8") as file:
+                file.write(line + "\n")
+
     def _call(self, question: Question) -> str:
         options = dict(question.options)
         if self._plain.is_set():
@@ -123,14 +167,19 @@ class Grader:
         made = self._client.chat.completions.create(
             model=self._where.model, messages=list(question.messages), **options
         )
+        self._note(made)
         return (made.choices[0].message.content or "") if made.choices else ""
 
-    def _refusal(self, error: Exception) -> str:
-        """Why no further question is of use; "" when another try may succeed."""
+    def _failure(self, error: Exception) -> Grade:
+        """What an error of the package means. The key never shows in its words."""
+        words = "{}: {}".format(type(error).__name__, error).replace(self._where.key, "[key]")
         code = str(getattr(error, "code", "") or "")
-        if isinstance(error, (self._openai.AuthenticationError, self._openai.PermissionDeniedError)) or code in _NO_USE:
-            return "{}: {}".format(type(error).__name__, error)
-        return ""
+        status = getattr(error, "status_code", None)
+        kind = _BY_CODE.get(code) or _BY_STATUS.get(status or 0) or (LIMIT if status == 429 else ENDPOINT)
+        if code in _REFUSALS or status in _REFUSALS:
+            self._last = Grade(failed=words, kind=kind)
+            self._refused.set()
+        return Grade(failed=words, kind=kind)
 
     def ask(self, question: Question) -> Grade:
         """One question, with all its tries."""
@@ -138,24 +187,22 @@ class Grader:
         kept = self._kept(place, question)
         if kept is not None:
             return kept
-        grade = Grade(failed="not asked")
+        grade = Grade(failed="not asked", kind=ENDPOINT)
         for wait in question.waits:
             if self._refused.is_set():
-                return Grade(failed=self._words)
+                return self._last
             try:
                 reply = self._call(question)
             except self._openai.OpenAIError as error:
-                words = "{}: {}".format(type(error).__name__, error)
-                if self._refusal(error):
-                    self._words = words
-                    self._refused.set()
-                    return Grade(failed=words)
-                bad = isinstance(error, self._openai.BadRequestError)
-                if bad and "reasoning" in str(error).lower() and not self._plain.is_set():
-                    self._plain.set()
-                    continue
-                grade = Grade(reply=words) if bad else Grade(failed=words)
-                time.sleep(wait)
+                grade = self._failure(error)
+                self._note(None, grade.kind)
+                if isinstance(error, self._openai.BadRequestError) and not self._refused.is_set():
+                    if "reasoning" in str(error).lower() and not self._plain.is_set():
+                        self._plain.set()
+                        continue
+                    grade = Grade(reply=grade.failed)
+                if not self._refused.is_set():
+                    time.sleep(wait)
                 continue
             value = question.read(reply)
             if value is not None:
@@ -164,19 +211,38 @@ class Grader:
             grade = Grade(reply=reply)
         return grade
 
+    def _round(self, questions: Sequence[Question], places: Sequence[int], grades: List[Grade], workers: int) -> None:
+        """Ask for these places, and say from time to time how far it has come."""
+        began, step = time.monotonic(), max(1, len(places) // 20)
+        with ThreadPoolExecutor(workers) as pool:
+            found = pool.map(lambda place: self.ask(questions[place]), places)
+            for number, (place, grade) in enumerate(zip(places, found, strict=True), 1):
+                grades[place] = grade
+                if number % step == 0 or number == len(places):
+                    warn("asked {} of {} after {:.0f} s".format(number, len(places), time.monotonic() - began))
+
     def ask_all(self, questions: Sequence[Question]) -> List[Grade]:
-        """All grades, in the order of the questions. GradingIncomplete when the provider failed for any of them."""
-        with ThreadPoolExecutor(self._workers) as pool:
-            grades = list(pool.map(self.ask, questions))
-        failed = [grade for grade in grades if grade.failed]
-        if failed:
-            raise incomplete(len(grades) - len(failed), len(grades), failed[0].failed)
+        """All grades, in the order of the questions. GradingIncomplete when the provider failed for any of them, after
+        a second round with fewer requests at a time."""
+        grades = [Grade(failed="not asked", kind=ENDPOINT) for _ in questions]
+        left, workers = list(range(len(questions))), self._workers
+        for number in range(_ROUNDS):
+            if number:
+                warn("{} questions are asked again: {}".format(len(left), grades[left[0]].failed))
+            self._round(questions, left, grades, workers)
+            left = [place for place in left if grades[place].failed]
+            workers = max(1, workers // 8)
+            if not left or self._refused.is_set():
+                break
+        if left:
+            why = self._last if self._refused.is_set() else grades[left[0]]
+            raise incomplete(len(grades) - len(left), len(grades), why.failed, why.kind)
         return grades
 
 
-def incomplete(graded: int, of: int, words: str) -> GradingIncomplete:
-    """The error that says how far grading came."""
-    return GradingIncomplete("graded {} of {}, grading incomplete: {}".format(graded, of, words))
+def incomplete(graded: int, of: int, words: str, kind: str = REPLY) -> GradingIncomplete:
+    """The error that says how far grading came, what kind of thing is in the way, and in whose words."""
+    return GradingIncomplete("graded {} of {}, grading incomplete ({}): {}".format(graded, of, kind, words))
 
 
 def waits(first: float, tries: int, double: bool) -> Tuple[float, ...]:

@@ -11,16 +11,24 @@ from ptb_items import InputMissing
 
 
 def vllm_works() -> bool:
-    """Whether vLLM can serve here. Importing it also succeeds on machines where it then cannot start."""
-    if shutil.which("vllm") is None:
-        return False
+    """Whether vLLM can serve here. Importing it also succeeds on machines where it then cannot start.
+
+    RuntimeError where it must: with a GPU, the slow and greedy way of the CPU would measure something else.
+    """
+    works = shutil.which("vllm") is not None and _answers()
+    if not works and os.environ.get("CUDA_VISIBLE_DEVICES", "").strip() not in ("", "-1"):
+        raise RuntimeError("vLLM does not work here, and CUDA_VISIBLE_DEVICES names a GPU")
+    return works
+
+
+def _answers() -> bool:
     try:
         done = subprocess.run(
             ["vllm", "--version"],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            timeout=120,
+            timeout=600,  # of a cold start from a network disk
         )
     except (OSError, subprocess.TimeoutExpired):
         return False

@@ -1,7 +1,8 @@
 """Which chat template a run uses (E §1.6).
 
-The template belongs to the base model that the organiser assigned, named by the environment variable PTB_BASE_MODEL.
-The path of the evaluated model never matters: folder names would decide then.
+The template belongs to the base model that the organiser assigned. PTB_TEMPLATE names its file, as the protocol has it;
+without it the base model's id, PTB_BASE_MODEL, tells. The path of the evaluated model never matters: folder names would
+decide then. Nor does its `config.json`, which an agent can write: it is looked at only where nobody assigned anything.
 """
 
 import json
@@ -41,18 +42,21 @@ def architecture_family(model_dir: str) -> Optional[str]:
 
 
 def family(model_dir: str, environ: Mapping[str, str]) -> str:
-    """The model family: qwen3, gemma3, smollm or llama3.
+    """The model family: qwen3, gemma3, smollm, llama3, or the name of another template without its ending.
 
-    Looked up in this order: the assigned base model's id (PTB_BASE_MODEL), the architecture of the assigned base
-    model's files (PTB_BASE_MODEL_PATH), the architecture of the evaluated model. Raises TemplateUnknown.
+    Looked up in this order: the template's name (PTB_TEMPLATE), the assigned base model's id (PTB_BASE_MODEL), the
+    architecture of the assigned base model's files (PTB_BASE_MODEL_PATH). Only when none of the three is given, as when
+    somebody tries a script by hand, the architecture of the evaluated model counts. Raises TemplateUnknown.
     """
-    known = _BY_BASE.get(environ.get("PTB_BASE_MODEL", ""))
-    if known:
-        return known
-    base_dir = environ.get("PTB_BASE_MODEL_PATH")
-    found = (architecture_family(base_dir) if base_dir else None) or architecture_family(model_dir)
+    named = environ.get("PTB_TEMPLATE", "")
+    if named:
+        return named[: -len(".jinja")] if named.endswith(".jinja") else named
+    base, base_dir = environ.get("PTB_BASE_MODEL", ""), environ.get("PTB_BASE_MODEL_PATH", "")
+    if base in _BY_BASE:
+        return _BY_BASE[base]
+    found = architecture_family(base_dir if base_dir or base else model_dir)
     if found is None:
-        raise TemplateUnknown("no chat template is known for {}".format(environ.get("PTB_BASE_MODEL") or model_dir))
+        raise TemplateUnknown("no chat template is known for {}".format(base or base_dir or model_dir))
     return found
 
 

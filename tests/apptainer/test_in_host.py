@@ -10,7 +10,7 @@ from tests.testbed.conftest import testbed  # noqa: F401
 pytestmark = [pytest.mark.apptainer, pytest.mark.testbed]
 
 
-OURS = [f"tests/apptainer/test_{name}.py" for name in ("sandbox", "kill", "run", "judge", "supplies")]
+OURS = [f"tests/apptainer/test_{name}.py" for name in ("sandbox", "kill", "run", "judge", "supplies", "answers")]
 ANSWERS = "tests/tasks/test_answer_sandbox.py::test_cases_in_a_container"
 
 

@@ -9,6 +9,7 @@ import pytest
 
 import ptb_tui.cli as cli
 from ptb_tui.core.action import Cancel, Collect, Dispatch, Evaluate, Judge, Retry
+from ptb_tui.core.judging import Request
 from ptb_tui.core.query import RunsQuery, ScoresQuery
 from ptb_tui.core.settings import Settings
 from tests.cli.drive import REPO, SWEEP, environment, fake, finish, in_terminal, real
@@ -95,7 +96,7 @@ def test_verbs_and_their_aliases_do_the_action_in_the_operators_name(site: FakeS
     for argv in (
         ["cancel", run, "--reason", "why"],
         ["retry", run, "--reason", "again"],
-        ["judge", run, "--judge", "a", "--judge", "b", "--engine", "rules"],
+        ["judge", run, "--judge", "a", "--judges", "b,c", "--engine", "rules", "--votes", "2", "--skip-existing"],
         ["eval", run],
         ["collect", "--protocol", "demo", "--policy", "upstream"],
         ["queue", "--kick"],
@@ -104,7 +105,11 @@ def test_verbs_and_their_aliases_do_the_action_in_the_operators_name(site: FakeS
     assert [action for _, action in site.done] == [
         Cancel(run=run, reason="why", operator="ann"),
         Retry(run=run, reason="again", operator="ann"),
-        Judge(run=run, judges=("a", "b"), engine="rules", operator="ann"),
+        Judge(
+            run=run,
+            request=Request(judges=("a", "b", "c"), engine="rules", votes=2, skip_existing=True),
+            operator="ann",
+        ),
         Evaluate(run=run, operator="ann"),
         Collect(protocol="demo", policy="upstream", operator="ann"),
         Dispatch(operator="ann"),

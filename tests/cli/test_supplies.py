@@ -16,6 +16,7 @@ from ptb_tui.core.layout import Root
 from ptb_tui.run import work
 from tests.cli.drive import environment, finish, real
 from tests.polling import until
+from tests.supplies.benchhub import HEALTH, fill, folders
 from tests.supplies.fakehub import FakeHub, serving
 from tests.supplies.stub import stub
 
@@ -149,3 +150,41 @@ def test_the_hub_is_cached_but_for_what_it_refuses(hub: FakeHub, env: dict[str, 
     assert [repo["state"] for repo in view["repos"]] == ["cached"] * 3
     left = [path.read_text("utf-8", "replace") for path in (tmp_path / "results").rglob("*") if path.is_file()]
     assert left and not any(hub.token in text for text in left), "no file of ours holds the token"
+
+
+@pytest.fixture
+def bench(tmp_path: Path, env: dict[str, str]) -> Iterator[FakeHub]:
+    """A hub with the sources of every task, and task folders whose counts fit."""
+    with serving(FakeHub()) as found:
+        fill(found)
+        folders(tmp_path, found)
+        env["HF_ENDPOINT"], env["PTB_DATA_DIR"] = found.endpoint, str(tmp_path / "items")
+        yield found
+
+
+def test_a_fetch_that_is_killed_goes_on_where_it_was(bench: FakeHub, env: dict[str, str], tmp_path: Path) -> None:
+    dry = call(env, tmp_path, "data", "fetch", "healthbench", "gpqamain", "--dry-run")
+    assert dry.returncode == 0 and "to fetch" in dry.stdout and "HF_TOKEN" in dry.stdout
+    assert not (tmp_path / "items").exists()
+    bench.stall[HEALTH] = 5000
+    begun = call(env, tmp_path, "data", "fetch", "healthbench", "--detach", "--json")
+    root, (receipt,) = Root(tmp_path / "results"), records(begun.stdout)
+    until(lambda: any(path.stat().st_size for path in (tmp_path / "items").rglob("*.ptb-part")), "a download", 200)
+    worker = json.loads((root.own("steps") / str(receipt["work"]) / "process.json").read_text())["process"]["pid"]
+    os.kill(worker, signal.SIGKILL)
+    until(lambda: work.look(root, receipt["work"]).state == "lost", "the end of the worker", 200)
+    bench.go.set()
+    (view,) = records(call(env, tmp_path, "data", "status", "healthbench", "--json").stdout)
+    assert view["tasks"][0]["state"] == "partial"
+    done = call(env, tmp_path, "data", "fetch", "healthbench", "gpqamain", "demo")
+    assert done.returncode == 2 and "task demo has no data.toml" in done.stderr
+    done = call(env, tmp_path, "data", "fetch", "healthbench", "gpqamain")
+    assert done.returncode == 1 and "healthbench: fetched, 100 in items.jsonl" in done.stderr
+    assert "Idavidrein/gpqa is gated" in done.stderr and "MY_HF_TOKEN" in done.stderr
+    assert any(asked.startswith("bytes=") for _, path, asked in bench.requests if path == HEALTH)
+    shown = call(env, tmp_path, "data", "status", "healthbench", "gpqamain").stdout
+    assert "locked" in shown and "fetched" in shown and "missing" in shown and str(tmp_path / "items") in shown
+    env["HF_TOKEN"] = bench.token
+    last = call(env, tmp_path, "data", "fetch", "gpqamain", "--json")
+    assert last.returncode == 0 and bench.token not in last.stdout + last.stderr
+    assert records(last.stdout)[-1]["work"]["words"] == "1 fetched, 0 there already"

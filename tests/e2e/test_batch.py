@@ -33,7 +33,7 @@ def test_a_sweep_from_plan_to_table(any_lab: Lab) -> None:
 
 def test_a_failed_evaluation_can_be_made_good(any_lab: Lab) -> None:
     lab = any_lab
-    switch = lab.cwd / "tasks" / "toy" / "switch"
+    switch = lab.cwd / "containers" / "models" / "toy-base" / "switch"
     switch.write_text("ok")
     sweep = lab.sweep("model")
     lab.run("--batch", sweep, "--yes")
@@ -41,15 +41,21 @@ def test_a_failed_evaluation_can_be_made_good(any_lab: Lab) -> None:
 
     other = Lab(lab.base / "other", site=lab.site)
     try:
-        (other.cwd / "tasks" / "toy" / "switch").write_text("fail")
+        (other.cwd / "containers" / "models" / "toy-base" / "switch").write_text("fail")
         sweep = other.sweep("model")
         other.run("--batch", sweep, "--yes", rc=None)
-        assert "evaluation" in other.run("scores") or "eval" in other.run("scores")
-        bundle = next(other.results.glob("_ptb/bundles/*/tasks/toy/switch"))
-        bundle.write_text("ok")  # what made it fail is gone
         run_id = str(other.ids()[0])
+        assert "told to fail" in other.run("show", run_id)
+        bundle = next(other.results.glob("_ptb/bundles/*/containers/models/toy-base/switch"))
+        bundle.write_text("ok")  # what made it fail is gone
+        dry = other.run("eval", run_id, "--dry-run")
+        assert "evaluation_2" in dry and "the run gets it" in dry
         other.run("eval", run_id, "--wait")
         after = other.run("scores").replace(str(other.ids()[0]), "ID")
         assert after == good.replace(str(lab.ids()[0]), "ID")
+        script = next(other.results.glob("_ptb/bundles/*/tasks/toy/evaluate.py"))
+        script.write_text(script.read_text() + "# edited\n")
+        assert "the content has fingerprint" in other.run("eval", run_id, "--dry-run", rc=1)
+        other.run("eval", run_id, rc=2)
     finally:
         other.close()

@@ -18,6 +18,8 @@ from ptb_tui.run import locks, processes
 from tests.e2e.chaos import LINES, LONG, ChaosLab, identify, kill, place_scratch, supervisor_of
 from tests.e2e.conftest import until
 
+pytestmark = pytest.mark.chaos
+
 ALL = "follower companion supervisor batch"
 
 BEFORE = (

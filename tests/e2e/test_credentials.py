@@ -22,6 +22,8 @@ from tests.e2e.conftest import Lab, until
 from tests.e2e.conftest import lab as lab
 from tests.supplies.vendor import Vendor, codex_login, jwt
 
+pytestmark = pytest.mark.chaos
+
 BROKER = """kind = "rotating"
 renewal = "broker"
 name = "toy-login"

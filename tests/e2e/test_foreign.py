@@ -135,7 +135,7 @@ def test_an_original_tree_is_read_and_collected(lab: Lab) -> None:
     assert fingerprint(lab.results / METHOD) == before, "runs of others stay as they are"
     rows = rows_of(lab)
     assert len(rows) == len(used) + 1, "the tables are no runs"
-    for verb in ("cancel", "judge", "eval", "retry"):
+    for verb in ("cancel", "eval", "retry"):
         assert lab.run(verb, str(FIRST), "--yes", rc=2) == "", "this version only reads runs of others"
     assert fingerprint(lab.results / METHOD) == before
 

@@ -169,7 +169,7 @@ MISTAKES = (
     Mistake("info.json lacks a key", lambda lab: instead(lab, "tasks/toy/info.json", "{}"), ("info.json", "benchmark")),
     Mistake("agent.toml", lambda lab: instead(lab, "agents/toy/agent.toml", 'labl = "x"'), ("agent.toml", "`label`")),
     Mistake("extends nobody", lambda lab: instead(lab, "agents/toy/agent.toml", 'extends = "x"'), ("no agent 'x'",)),
-    Mistake("judge engine", engine, ("judge engine openai_api", "general_judge", '[judging] engine = "rules"')),
+    Mistake("judge engine", engine, ("openai_api need a sandbox", "OPENAI_API_KEY has no value", "api.openai.com")),
     Mistake("judges without all they need", judges_lack,
             ("codex need a sandbox", "agents update codex --version 0.144.5", "credentials login codex-judge")),
     Mistake("a budget nobody would keep", lambda lab: with_table(lab, "[limits]\nbudget_usd = 5\n"),
@@ -203,8 +203,8 @@ def test_all_problems_are_said_at_once(lab: Lab) -> None:
     (lab.cwd / "tasks/toy/test_data.json").unlink()
     line, lines = refused(lab, *engine(lab))
     said = [line for line in lines if line.startswith("blocked: ")]
-    assert "4 things in the way" in line and len(said) == 4, lines  # two judges cannot run
-    for word in ("NOBODY_HAS_THIS_KEY", "test_data.json", "data_contamination_judge", "general_judge"):
+    assert "4 things in the way" in line and len(said) == 4, lines  # two of them are the judges'
+    for word in ("NOBODY_HAS_THIS_KEY", "test_data.json", "need a sandbox", "OPENAI_API_KEY"):
         assert sum(word in one for one in said) == 1, said
 
 

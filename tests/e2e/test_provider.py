@@ -14,6 +14,8 @@ from ptb_tui.results.steps import read_steps
 from tests.e2e.conftest import Lab
 from tests.e2e.conftest import lab as lab
 
+pytestmark = pytest.mark.chaos
+
 TRACES = Path(__file__).parents[1] / "data" / "traces"
 WORDS = "You've hit your usage limit. Try again at 4:50 PM."
 

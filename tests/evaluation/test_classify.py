@@ -27,9 +27,21 @@ from ptb_tui.evaluation import classify
         ("bwrap: Can't mkdir /x: Permission denied", "sandbox", "sandbox", "Can't mkdir"),
         ("ERROR 01-01 ValueError: Free memory on device (3/79 GiB) is less than", "eval_failed", "GPU memory", "3/79"),
         ("INFO ok\nERROR: Server process exited with code 1\n", "eval_failed", "server start", "exited with code 1"),
+        (
+            "ValueError: This model's maximum context length is 4096 tokens, but you asked for 16000",
+            "eval_failed", "context length", "16000",
+        ),
+        ("OSError: Can't load tokenizer for 'final_model'", "eval_failed", "tokenizer", "Can't load"),
+        ("OSError: Can't load image processor for 'x'", "eval_failed", "image processor", "image processor"),
+        ("humaneval: [ptb] sandbox: the answer server did not start", "sandbox", "sandbox", "answer server"),
         ("safetensors_rust.SafetensorError: header too large", "eval_failed", "model load", "header too large"),
         ("demo: no chat template is known for local/x", "eval_failed", "template", "local/x"),
         ("ModuleNotFoundError: No module named 'inspect_ai'", "unknown", "package missing", "inspect_ai"),
+        (
+            "ConnectionError: Couldn't reach 'openai/gsm8k' on the Hub (OfflineModeIsEnabled)",
+            "data_missing", "data set", "gsm8k",
+        ),
+        ("gsm8k: RuntimeError: vLLM does not work here, and x", "unknown", "package missing", "vLLM"),
         ("a\nValueError: strange\nKeyError: later\n", "eval_failed", "error", "ValueError: strange"),
         ("one\ntwo\n\n", "eval_failed", "", "two"),
         ("", "eval_failed", "", "printed nothing"),
@@ -56,6 +68,36 @@ def test_killed_and_missing_input(tmp_path: Path) -> None:
     assert classify.last_words(tmp_path / "log", rc=3, signal=None).cause == "unknown"
     (tmp_path / "log").write_text("demo: final_model holds no config.json\n")
     assert classify.last_words(tmp_path / "log", rc=3, signal=None).cause == "eval_failed"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "gsm8k: items.jsonl not found in: task/items.jsonl, items.jsonl",
+        "gsm8k: /home/ben/items.jsonl holds no items",
+        "gsm8k: /home/ben/items.jsonl line 3 is not JSON: x",
+        "gsm8k: /home/ben/items.jsonl: item 2 lacks target",
+    ],
+)
+def test_missing_items_are_nobodys_bad_model(tmp_path: Path, line: str) -> None:
+    (tmp_path / "log").write_text(line + "\n")
+    found = classify.last_words(tmp_path / "log", rc=3, signal=None)
+    assert (found.cause, found.kind) == ("data_missing", "data")
+
+
+def test_a_grader_that_gave_up_is_known_by_the_exit_status(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text("warning: AuthenticationError\nhealthbench: graded 3 of 5, grading incomplete: x\n")
+    found = classify.last_words(tmp_path / "log", rc=4, signal=None, grader=True)
+    assert found.cause == "grading_incomplete" and "graded 3 of 5" in found.line
+    (tmp_path / "log").write_text("working\n")
+    assert classify.last_words(tmp_path / "log", rc=4, signal=None, grader=True).cause == "grading_incomplete"
+
+
+def test_every_class_has_a_cause_of_the_table() -> None:
+    found = classify.kinds()
+    assert all(kind.cause in causes() for kind in found.values())
+    assert {kind.then for kind in found.values()} == {"repeat", "ease", "next_stage", "stop"}
+    assert classify.kind_of("from a newer version").then == "repeat"
 
 
 def test_same_failure_same_key() -> None:

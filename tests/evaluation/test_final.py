@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 
 from ptb_tui.core.errors import NotAllowed
 from ptb_tui.evaluation import final
+from ptb_tui.evaluation.classify import kind_of
 from ptb_tui.evaluation.final import Attempt, AttemptResult
 
 
@@ -33,9 +33,9 @@ def bad(n: int, seconds: float = 1.0, cause: str = "eval_failed") -> AttemptResu
 def recorder(answer: Callable[[int, int, int], AttemptResult]) -> tuple[list[Call], final.RunAttempt]:
     calls: list[Call] = []
 
-    def run(seed: int, stage: int, n: int, max_tokens: int | None) -> AttemptResult:
-        calls.append((seed, stage, n, max_tokens))
-        return answer(seed, stage, n)
+    def run(attempt: Attempt) -> AttemptResult:
+        calls.append((attempt.seed, attempt.stage, attempt.n, attempt.max_tokens))
+        return answer(attempt.seed, attempt.stage, attempt.n)
 
     return calls, run
 
@@ -123,11 +123,61 @@ def test_seeds_must_be_there_and_differ(seeds: tuple[int, ...]) -> None:
         final.run_final(seeds, LADDER, lambda *_: GOOD)
 
 
-def test_an_evaluation_never_uses_an_existing_folder(tmp_path: Path) -> None:
-    (tmp_path / "evaluation").write_text("a file in the way")
-    (tmp_path / "evaluation_2").symlink_to("/nowhere")
-    assert final.new_output(tmp_path).name == "evaluation_3"
-    assert final.new_output(tmp_path).name == "evaluation_4"
+def failing(kind: str, until: int = 99) -> Callable[[int, int, int], AttemptResult]:
+    """An evaluator that fails with this class of failure for its first attempts, each time in other words."""
+    cause = kind_of(kind).cause
+    return lambda seed, stage, n: GOOD if n > until else AttemptResult(None, 1.0, cause, f"{n}", f"{n}", kind=kind)
+
+
+def eased(kind: str, until: int = 99, eases: int = 2) -> tuple[list[tuple[int, int]], final.Outcome]:
+    seen: list[tuple[int, int]] = []
+
+    def run(attempt: Attempt) -> AttemptResult:
+        seen.append((attempt.stage, attempt.ease))
+        return failing(kind, until if attempt.seed == 1 else 0)(attempt.seed, attempt.stage, attempt.n)
+
+    return seen, final.run_final((1, 2), LADDER, run, eases=eases)
+
+
+def test_memory_eases_first_and_then_lowers_the_tokens() -> None:
+    seen, outcome = eased("GPU memory")
+    assert seen == [(0, 0), (0, 1), (0, 2), (1, 2), (2, 2)] and outcome.cause == "eval_failed"
+    seen, outcome = eased("GPU memory", until=1)
+    assert seen == [(0, 0), (0, 1), (0, 1)] and outcome.ease == 1 and outcome.stage == 0  # the second seed starts there
+    seen, _ = eased("memory", eases=0)
+    assert seen == [(0, 0), (1, 0), (2, 0)]
+
+
+def test_a_context_that_is_too_long_lowers_the_tokens_at_once() -> None:
+    seen, outcome = eased("context length", until=1)
+    assert seen == [(0, 0), (1, 0), (1, 0)] and outcome.stage == 1
+
+
+def test_two_timeouts_lower_the_tokens() -> None:
+    calls, run = recorder(lambda seed, stage, n: AttemptResult(None, 9e3, "eval_failed", "", "t", True, "timeout"))
+    final.run_final((1,), LADDER, run)
+    assert [call[1] for call in calls] == [0, 0, 1, 1, 2, 2]
+
+
+@pytest.mark.parametrize("kind", ["tokenizer", "image processor", "model load", "template"])
+def test_what_would_fail_again_is_tried_twice(kind: str) -> None:
+    calls, run = recorder(lambda *_: AttemptResult(None, 500.0, "eval_failed", "w", "same", kind=kind))
+    outcome = final.run_final((1,), LADDER, run)
+    assert len(calls) == 2 and kind in outcome.why
+    calls, run = recorder(failing(kind))  # other words each time: the counts of the protocol hold
+    final.run_final((1,), LADDER, run)
+    assert len(calls) == 9
+
+
+def test_a_grader_that_gives_up_leaves_no_score_and_no_zero() -> None:
+    calls, run = recorder(failing("grader"))
+    outcome = final.run_final((1, 2), LADDER, run)
+    assert outcome.cause == "grading_incomplete" and len(calls) == 1
+    calls, run = recorder(lambda seed, stage, n: GOOD if seed == 1 else failing("grader")(seed, stage, n))
+    outcome = final.run_final((1, 2, 3), LADDER, run)
+    assert outcome.cause == "grading_incomplete" and [call[0] for call in calls] == [1, 2]
+    _, run = recorder(lambda seed, stage, n: bad(n) if n == 1 else failing("grader")(seed, stage, n))
+    assert final.run_final((1,), LADDER, run).cause == "grading_incomplete"
 
 
 @given(

@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ptb_tui.content.lookup import Content
+from ptb_tui.content.protocols import load_protocol
 from ptb_tui.core.errors import StepError
 from ptb_tui.evaluation import seeds
 from ptb_tui.evaluation.seeds import SeedMetrics
@@ -46,6 +48,7 @@ def test_default_counts() -> None:
         ('{"temperature": "0"}', None),
         ('{"temperature": true}', None),
         ('{"temperature": NaN}', None),
+        ('{"temperature": 1%s}' % ("0" * 400), None),
         ("[]", None),
         ("{", None),
     ],
@@ -54,6 +57,9 @@ def test_default_temperature(tmp_path: Path, content: str | None, temperature: f
     if content is not None:
         (tmp_path / "generation_config.json").write_text(content)
     assert seeds.default_temperature(tmp_path) == temperature
+    assert seeds.sampling(tmp_path) == (
+        {"temperature": temperature} if content and "temperature" in content and temperature is not None else {}
+    )
 
 
 def test_greedy_needs_one_seed_unless_the_seed_does_more_than_sample() -> None:
@@ -62,6 +68,16 @@ def test_greedy_needs_one_seed_unless_the_seed_does_more_than_sample() -> None:
     assert seeds.needed(three, seed_only_samples=False, temperature=0.0) == three
     assert seeds.needed(three, seed_only_samples=True, temperature=1.0) == three
     assert seeds.needed(three, seed_only_samples=True, temperature=None) == three
+
+
+def test_seeds_of_the_published_versions() -> None:
+    counts = {"aime2025": 5, "gpqamain": 3, "gsm8k": 3, "humaneval": 3, "arenahardwriting": 1, "healthbench": 1}
+    content = Content.of()
+    for name in ("1.0", "1.1", "1.2"):
+        protocol = load_protocol(content, name)
+        wanted = {task: counts[task] if name == "1.2" else 1 for task in protocol.tasks}  # E §0.2, §1.7.4
+        assert {task: len(found) for task, found in protocol.seeds.items()} == wanted
+        assert all(found == seeds.ALL[: len(found)] for found in protocol.seeds.values())
 
 
 def test_a_single_seed_still_has_all_keys() -> None:
@@ -132,3 +148,32 @@ def test_problem_of_is_total(value: object) -> None:
     if not words:
         assert isinstance(value, dict)
         json.dumps(seeds.aggregate({1: SeedMetrics(0, value)}, 1), allow_nan=False)
+
+
+def test_spread_over_seeds() -> None:
+    one = seeds.spread([0.5])
+    assert (one.n, one.mean, one.std, one.low, one.high) == (1, 0.5, None, None, None)
+    found = seeds.spread([0.4, 0.5, 0.6])
+    assert found.mean == pytest.approx(0.5) and found.std == pytest.approx(0.1)
+    half = 4.303 * 0.1 / math.sqrt(3)
+    assert (found.low, found.high) == pytest.approx((0.5 - half, 0.5 + half))
+    same = seeds.spread([0.7] * 5)
+    assert same.std == pytest.approx(0) and same.low == same.high == pytest.approx(0.7)
+
+
+@given(st.lists(st.floats(0, 1), min_size=2, max_size=40))
+def test_the_interval_holds_the_mean(values: list[float]) -> None:
+    found = seeds.spread(values)
+    assert found.low is not None and found.high is not None and found.low <= found.mean <= found.high
+
+
+def test_spread_of_a_metrics_file() -> None:
+    measured = {seed: SeedMetrics(0, {"accuracy": value}) for seed, value in ((1, 0.25), (2, 0.75))}
+    found = seeds.spread_of(seeds.aggregate(measured, 2))
+    assert found is not None and (found.n, found.mean) == (2, 0.5)
+    assert seeds.spread_of({"accuracy": 0.5}) is None  # of the original's older form
+
+
+@given(_PLAIN | st.dictionaries(st.just("per_seed"), _PLAIN | st.dictionaries(st.text(max_size=2), _PLAIN)))
+def test_spread_of_is_total(value: object) -> None:
+    assert seeds.spread_of(value) is None

@@ -20,6 +20,20 @@ def test_a_good_model(tmp_path: Path) -> None:
     assert found.ok and found.facts["architecture"] == "Qwen3ForCausalLM" and found.facts["weight_files"] == 1
 
 
+def test_what_is_no_fault(tmp_path: Path) -> None:
+    config = b'{"architectures": ["Qwen3ForCausalLM"], "torch_dtype": "bfloat16", "auto_map": {"AutoModel": "a--b.C"}}'
+    assert validity.check(model(tmp_path / "a", config__json=config)).ok
+    without = json.dumps({"tokenizer_class": "PreTrainedTokenizerFast"}).encode()  # no chat template: ours is used
+    assert validity.check(model(tmp_path / "b", tokenizer_config__json=without)).ok
+    shards = {f"model-0000{n}-of-00002__safetensors": safetensors() for n in (1, 2)}
+    assert validity.check(model(tmp_path / "c", model__safetensors=None, **shards)).ok
+    index = json.dumps({"weight_map": {"w": "model-00001-of-00002.safetensors"}}).encode()
+    stale = {"model-00001-of-00003__safetensors": b"torn", "model__safetensors__index__json": index}
+    assert validity.check(model(tmp_path / "d", model__safetensors=None, **shards, **stale)).facts["weight_files"] == 1
+    of_parts = b'{"architectures": ["Gemma3"], "dtype": {"text_config": "bfloat16", "vision_config": null}}'
+    assert validity.check(model(tmp_path / "e", config__json=of_parts)).ok
+
+
 def test_extra_files_do_no_harm(tmp_path: Path) -> None:
     folder = model(tmp_path / "m", training_args__bin=b"x", README__md=b"hi")
     (folder / "checkpoint-5").mkdir()
@@ -38,21 +52,32 @@ def test_extra_files_do_no_harm(tmp_path: Path) -> None:
         ({"model__safetensors": None, "adapter_config__json": b"{}", "adapter_model__safetensors": b""}, "adapter"),
         ({"config__json": None, "model__safetensors": None, "adapter_config__json": b"{}"}, "adapter"),
         ({"model__safetensors": safetensors()[:-1]}, "cut off"),
-        ({"model__safetensors": b""}, "cut off"),
+        ({"model__safetensors": b""}, "is empty"),
+        ({"model__safetensors": None, "model__gguf": b"GGUF"}, "GGUF"),
+        ({"model__safetensors": None, "model-00001-of-00002__safetensors": safetensors()}, "model-00002-of-00002"),
+        ({"config__json": b'{"dtype": "float99"}'}, "float99"),
+        ({"config__json": b'{"architectures": 3}'}, "architectures"),
+        ({"config__json": b'{"model_type": "mine", "auto_map": {"AutoModel": "x--y.Z"}}'}, "auto_map"),
+        ({"tokenizer_config__json": b"{"}, "tokenizer_config"),
         ({"model__safetensors": b"\xff" * 100}, "cut off"),
         ({"model__safetensors": (4).to_bytes(8, "little") + b"nope"}, "not JSON"),
         ({"model__safetensors": (2).to_bytes(8, "little") + b"{}"}, "no tensor"),
         ({"tokenizer__json": None}, "tokenizer"),
         ({"tokenizer__json": b""}, "tokenizer"),
         ({"tokenizer__json": b"nope"}, "tokenizer"),
-        ({"modeling_x__py": b""}, "Python"),
         ({"model__safetensors__index__json": b'{"weight_map": {"w": "model-2.safetensors"}}'}, "missing"),
         ({"model__safetensors__index__json": b'{"weight_map": 3}'}, "weight map"),
+        ({"model__safetensors__index__json": b'{"weight_map": {}}'}, "weight map"),
     ],
 )
 def test_what_cannot_be_loaded_has_words(tmp_path: Path, changes: dict[str, bytes | None], words: str) -> None:
     found = validity.check(model(tmp_path / "m", **changes))
     assert not found.ok and words in found.problem and "\n" not in found.problem
+
+
+def test_python_beside_a_good_model_is_noted_and_changes_nothing(tmp_path: Path) -> None:
+    found = validity.check(model(tmp_path / "m", train__py=b"import os"))
+    assert found.ok and found.facts["python_files"] == ["train.py"]
 
 
 @pytest.mark.parametrize(

@@ -1,21 +1,24 @@
 """Loads the stand-alone tools as modules, and runs them as programs."""
 
-import importlib.util
+import functools
 import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
 
+from ptb_tui.content.tools import single_file
+
 TOOLS = Path(__file__).parents[2] / "judges" / "tools"
 DATA = Path(__file__).parents[1] / "data" / "judging"
 
 
+@functools.cache
 def load(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"tested_{name}", TOOLS / f"{name}.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
+    """The tool as it goes into sandboxes: one file."""
+    module = ModuleType(f"tested_{name}")
+    module.__file__ = str(TOOLS / f"{name}.py")
+    sys.modules[module.__name__] = module
+    exec(compile(single_file(TOOLS / f"{name}.py"), f"<{name}>", "exec"), module.__dict__)
     return module
 
 

@@ -1,4 +1,3 @@
-import itertools
 import json
 import threading
 from pathlib import Path
@@ -7,9 +6,8 @@ from typing import Any
 import pytest
 
 from ptb_tui.core.layout import RunFiles
-from ptb_tui.core.verdict import VerdictRecord, VerdictState
-from ptb_tui.judging.history import append, publish, read_history, standing
-from tests.judging.specs import API, CONTAMINATION
+from ptb_tui.core.verdict import EVIDENCE, VerdictRecord, VerdictState
+from ptb_tui.judging.history import append, publish, read_history
 
 JUDGE = "data_contamination_judge"
 
@@ -52,25 +50,13 @@ def test_first_stays_and_later_ones_are_reruns(files: RunFiles) -> None:
     assert public(files)["contamination"] is True
     assert public(files, "judgement_gpt5_4_rerun")["disallowed_model"] is True
     assert public(files)["_meta"]["judge_model"] == "rules"
-    now = standing(files, JUDGE, CONTAMINATION)
-    assert (now.source, now.flagged, now.changed, now.later) == ("rerun", ("disallowed_model",), True, "")
 
 
-def test_a_failed_rerun_changes_nothing_but_is_seen(files: RunFiles) -> None:
-    append(files, record(fields(True)))
-    append(files, record(fields(False)))
-    append(files, record(None, reason="after 3000 s"))
-    now = standing(files, JUDGE, CONTAMINATION)
-    assert (now.state, now.source, now.later) == (VerdictState.CLEAN, "rerun", "timed_out: after 3000 s")
-
-
-def test_without_any_verdict(files: RunFiles) -> None:
-    assert standing(files, JUDGE, CONTAMINATION).state is VerdictState.MISSING
+def test_an_answer_without_verdict_has_no_public_file(files: RunFiles) -> None:
     append(files, record(None))
-    assert standing(files, JUDGE, CONTAMINATION).state is VerdictState.TIMED_OUT
     assert list(files.run_dir.glob("judgement*")) == []
     append(files, record(fields(False)))
-    assert standing(files, JUDGE, CONTAMINATION).source == "inline"
+    assert public(files)["_meta"]["record"] == 2
 
 
 def test_files_of_the_original_are_kept(files: RunFiles) -> None:
@@ -110,54 +96,29 @@ def test_many_writers(files: RunFiles) -> None:
     assert list(files.run_dir.rglob("*.tmp")) == []
 
 
-def test_three_votes(files: RunFiles) -> None:
-    append(files, record(fields(True, False)))
-    assert standing(files, JUDGE, CONTAMINATION).reason == "1 of 3 votes"
-    append(files, record(fields(False, True)), vote=2)
-    append(files, record(fields(True, True)), vote=3)
-    now = standing(files, JUDGE, CONTAMINATION)
-    assert (now.source, now.flagged, now.votes) == ("majority", ("contamination", "disallowed_model"), 3)
-    assert now.reason == "contamination 2:1, disallowed_model 2:1"
-    assert public(files, "judgement_multi_runs/judgement_gpt5_4_run2")["_meta"]["slot"] == 2
+def test_votes_have_files_of_their_own(files: RunFiles) -> None:
+    for vote in (1, 2, 3, 2):
+        append(files, record(fields(vote == 2, vote == 3)), vote=vote)
+    assert (
+        public(files, "judgement_multi_runs/judgement_gpt5_4_run2")["_meta"] | {"record": 4, "slot": 2}
+        == public(files, "judgement_multi_runs/judgement_gpt5_4_run2")["_meta"]
+    )
+    assert not (files.run_dir / "judgement_gpt5_4_rerun.json").exists()
 
 
-NAMES = {
-    "manual": "judgement_gpt5_4_manual",
-    "rerun": "judgement_gpt5_4_rerun",
-    "inline": "judgement_gpt5_4",
-    "run2": "judgement_multi_runs/judgement_gpt5_4_run2",
-    "run3": "judgement_multi_runs/judgement_gpt5_4_run3",
-}
-
-
-@pytest.mark.parametrize("present", list(itertools.product((False, True), repeat=5)))
-def test_precedence(files: RunFiles, present: tuple[bool, ...]) -> None:
-    there = dict(zip(NAMES, present, strict=True))
-    values = ((False, False), (True, False), (False, True), (True, True), (False, False))
-    flags = dict(zip(NAMES, values, strict=True))
-    for key, exists in there.items():
-        if exists:
-            write(files, NAMES[key], {"contamination": flags[key][0], "disallowed_model": flags[key][1]})
-    now = standing(files, JUDGE, CONTAMINATION)
-    first = "rerun" if there["rerun"] else "inline" if there["inline"] else "none"
-    if there["manual"]:
-        expected: tuple[str, tuple[str, ...]] = "manual", ()
-    elif first == "none":
-        expected = "none", ()
-    elif there["run2"] and there["run3"]:
-        expected = "majority", ("contamination",) if first == "rerun" else ("disallowed_model",)
-    else:
-        expected = first, ("contamination",) if first == "rerun" else ("disallowed_model",)
-    assert (now.source, now.flagged) == expected
-    assert (now.state is VerdictState.MISSING) == (expected[0] == "none")
-
-
-@pytest.mark.parametrize("bad", ["", "[]", '{"contamination": "false", "disallowed_model": false}', "{}"])
-@pytest.mark.parametrize("name", ["judgement_gpt5_4_manual", "judgement_gpt5_4_rerun"])
-def test_an_unreadable_file_does_not_fall_back(files: RunFiles, name: str, bad: str) -> None:
-    write(files, "judgement_gpt5_4", {"contamination": False, "disallowed_model": False})
-    write(files, name, bad)
-    assert standing(files, JUDGE, CONTAMINATION).state is VerdictState.UNREADABLE
+@pytest.mark.parametrize("there", ["judgement_gpt5_4.json", "contamination_judgement.txt", ""])
+def test_over_a_tree_that_is_only_read(files: RunFiles, tmp_path: Path, there: str) -> None:
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    if there:
+        (tree / there).write_text('{"contamination": true, "disallowed_model": false}')
+    before = sorted(tree.iterdir())
+    append(files, record(fields(False)), under=tree)
+    append(files, record(fields(False, True)), under=tree)
+    names = {path.name for path in files.run_dir.glob("judgement*")}
+    assert names == {"judgement_gpt5_4_rerun.json"} | (set() if there else {"judgement_gpt5_4.json"})
+    assert public(files, "judgement_gpt5_4_rerun")["disallowed_model"] is True
+    assert sorted(tree.iterdir()) == before
 
 
 def test_damaged_records_are_not_left_out(files: RunFiles) -> None:
@@ -166,4 +127,21 @@ def test_damaged_records_are_not_left_out(files: RunFiles) -> None:
     (files.verdicts / JUDGE / "notes.txt").write_text("x")
     assert [entry.record.state for entry in read_history(files, JUDGE)] == [VerdictState.CLEAN, VerdictState.UNREADABLE]
     assert append(files, record(fields(False))).number == 3
-    assert standing(files, "api_usage_judge", API).state is VerdictState.MISSING
+
+
+def test_a_rerun_of_others_is_followed_where_it_is_all_there_is(files: RunFiles, tmp_path: Path) -> None:
+    tree = tmp_path / "theirs"
+    tree.mkdir()
+    (tree / "judgement_gpt5_4_rerun.json").write_text(json.dumps(fields(False)))
+    append(files, record(fields(True)), under=tree)
+    assert public(files, "judgement_gpt5_4_rerun")["contamination"] is True, "else theirs would go before"
+    write(files, "judgement_api_rerun", fields(False))
+    append(files, record(fields(True)).model_copy(update={"output_id": "api"}))
+    assert public(files, "judgement_api_rerun")["contamination"] is True
+    assert not (files.run_dir / "judgement_api.json").exists()
+
+
+def test_what_is_evidence_is_kept_and_not_published(files: RunFiles) -> None:
+    append(files, record(fields(False)))
+    append(files, record(fields(True), source=EVIDENCE))
+    assert len(read_history(files, JUDGE)) == 2 and len(list(files.run_dir.glob("judgement*"))) == 1

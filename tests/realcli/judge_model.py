@@ -5,6 +5,7 @@
 Spoken is OpenAI's Responses API, as the CLI uses it for the models that judge: one free-form tool that runs JavaScript.
 The number, the place and the flags come from the prompt, as with a real model. `LOG` gets each request with its body.
 
+    POST /<scenario>/v1/chat/completions   for engine openai_api: `tests.judging.chat`
     POST /<scenario>/v1/responses     judge: runs one command that writes the verdict · silent: says that it is done
                                       tell: also prints its environment · 401: refuses
 
@@ -24,6 +25,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+from tests.judging.chat import answer
 from tests.realcli import answers
 from tests.realcli.answers import Reply
 from tests.realcli.endpoint import Endpoint, Handler
@@ -89,10 +91,15 @@ class Model(Handler):
         """The script."""
         body = self._body()
         scenario = self.path.strip("/").partition("/")[0]
+        chat = self.path.endswith("/chat/completions")
         assert self.server.log is not None
         with self.server.lock, open(self.server.log, "a", encoding="utf-8") as file:
             line = {"path": self.path, "headers": dict(self.headers.items()), "body": body}
             file.write(json.dumps(line) + "\n")
+        if chat:
+            status, data = answer(scenario, body)
+            self._send(Reply(status, json.loads(data)))
+            return
         if scenario.isdigit():
             self._send(Reply(int(scenario), {"error": {"message": "no", "type": "refused", "code": "refused"}}))
             return

@@ -59,10 +59,10 @@ class Bench(Stage):
         own = ["unshare", "--net"] if os.getuid() == 0 else ["unshare", "--map-root-user", "--net"]
         return [*own, sys.executable, "-m", "tests.realcli.judge_model", str(PORT), str(self.log), *plain]
 
-    def asked(self, *names: str) -> str:
+    def asked(self, *names: str, engine: str = "codex", more: str = "") -> str:
         """A sweep of one run that these judges judge."""
         path = Path(self.sweep("x", protocol="toynet"))
-        judging = f'[judging]\nengine = "codex"\njudges = {json.dumps(names)}\nvotes = 1\n'
+        judging = f'[judging]\nengine = "{engine}"\njudges = {json.dumps(names)}\nvotes = 1\n{more}'
         path.write_text(path.read_text().replace("[[agents]]", f"{judging}[[agents]]", 1))
         return str(path)
 
@@ -123,6 +123,26 @@ def test_four_judges_with_a_key(place: Path) -> None:
         assert line["body"]["model"] == "gpt-5.6-terra" and line["body"]["reasoning"]["effort"] == "xhigh"
         assert '"type": "web_search' not in body
         assert PLANTED not in body, "no instruction file of the agent's was loaded"
+    kept_files = [path for path in bench.results.rglob("*") if path.is_file()]
+    assert not [path for path in kept_files if KEY.encode() in path.read_bytes()]
+
+
+def test_the_same_endpoint_judges_without_a_cli(tmp_path: Path) -> None:
+    os.chmod(tmp_path, 0o755)
+    bench = Bench(tmp_path)
+    (bench.cwd / ".env").write_text(f"JUDGE_API_KEY={KEY}\n")
+    more = f'model = "m"\n[endpoints]\nopenai_api = "http://127.0.0.1:{PORT}/judge+flag/v1"\n'
+    sweep = bench.asked(*NAMES, engine="openai_api", more=more)
+    bench.run("--batch", sweep, "--yes", "--timeout", "400", rc=None, seconds=420.0)
+    steps = read_steps(RunFiles(bench.run_dir() / ".ptb"), {}).steps
+    assert [step.why for step in steps if step.kind == "judge"] == [""] * 4
+    for name in NAMES:
+        kept = bench.record(name)
+        assert (kept["state"], kept["engine"], kept["model"]) == ("flagged", "openai_api", "m"), kept
+        assert kept["run_asked"]["tools"] == "endpoint" and kept["run_sessions"][0]["tool_calls"] >= 3
+    requests = [line for line in bench.requests() if "body" in line]
+    assert len(requests) == 12
+    assert "file task/AGENTS.md" in json.dumps(requests[1]["body"]), "the evidence is seen by tools"
     kept_files = [path for path in bench.results.rglob("*") if path.is_file()]
     assert not [path for path in kept_files if KEY.encode() in path.read_bytes()]
 

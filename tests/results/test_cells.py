@@ -58,7 +58,7 @@ UNIQUE = st.lists(ENDED, max_size=4, unique_by=lambda run: run.id)
 def test_nothing_without_result_displaces_one(ended: list[RunRecord], others: list[RunRecord], random: Random) -> None:
     mixed = [*ended, *others]
     random.shuffle(mixed)
-    before, after = choose(ended), choose(mixed)
+    before, after = choose(ended)[0], choose(mixed)[0]
     key = (before.started, before.id, before.values) if before else None
     assert (after and (after.started, after.id, after.values)) == key
     if before is not None:
@@ -72,21 +72,21 @@ def test_nothing_without_result_displaces_one(ended: list[RunRecord], others: li
 def test_the_order_of_reading_does_not_matter(runs: list[RunRecord]) -> None:
     assert choose(runs) == choose(runs[::-1])
     newest = max(run.started for run in runs)
-    chosen = choose(runs)
-    assert chosen is not None and chosen.started == newest
+    chosen, by = choose(runs)
+    assert chosen is not None and chosen.started == newest and by == "finished"
 
 
 def test_upstream_takes_the_highest_id_whatever_it_holds() -> None:
     good = record(100)
     broken = record(101, done=False, worth="missing", policy="none", accuracy=None)
     queued = record(102, done=False, place="queue", state="queued")
-    assert choose([good, broken, queued], "upstream") == broken
-    assert choose([good, broken, queued], "finished") == good
+    assert choose([good, broken, queued], "upstream") == (broken, "upstream")
+    assert choose([good, broken, queued], "finished") == (good, "finished")
 
 
 def test_a_newer_id_with_an_older_start_does_not_win() -> None:
     old, new = record(200, started="2026-08-01"), record(100, started="2026-08-02")
-    assert choose([old, new]) == new
+    assert choose([old, new])[0] == new
 
 
 def test_a_cell_without_result_says_what_goes_on() -> None:

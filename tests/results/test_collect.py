@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ptb_tui.core.errors import StorageError
+from ptb_tui.core.errors import StorageError, UsageError
 from ptb_tui.core.layout import Root
 from ptb_tui.core.scores import Board, Worth
 from ptb_tui.core.spec import ProtocolRef
@@ -149,6 +149,9 @@ def test_the_originals_tables(root: Root) -> None:
         f"_aggregated/final_{METHOD}.csv",
         f"_aggregated/contamination_{METHOD}.csv",
         "_aggregated/time_overview.csv",
+        "_aggregated/single_metrics.csv",
+        "_aggregated/cells.json",
+        "_aggregated/cells.csv",
         "_aggregated/board.json",
     )
     assert table((folder / f"final_{METHOD}.csv").read_text()) == [
@@ -201,7 +204,7 @@ def test_tables_of_methods_that_are_gone_go_and_nobody_elses(root: Root) -> None
     write_board(root.path, board(root))
     assert {path.name for path in folder.iterdir()} == {
         "final_avg_Agent.csv", "final_codex_gpt-5.2_10h.csv", "contamination_codex_gpt-5.2_10h.csv",
-        "time_overview.csv", "board.json",
+        "time_overview.csv", "single_metrics.csv", "cells.json", "cells.csv", "board.json",
     }  # fmt: skip
     assert (root.path / "precious.csv").exists()
 
@@ -231,3 +234,18 @@ def test_rules_come_from_a_protocol_file() -> None:
     rules = rules_of(protocol)
     assert (rules.baseline("org/m", "a"), rules.baseline("org/x", "a")) == (0.5, None)
     assert rules.judges == (JudgePolicy("general_judge", "baseline", False),)
+
+
+def test_the_cells_as_parquet(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    full(root)
+    with monkeypatch.context() as patch:
+        patch.setattr("importlib.util.find_spec", lambda name: None)
+        with pytest.raises(UsageError, match="pyarrow"):
+            write_board(root.path, board(root), parquet=True)
+    parquet = pytest.importorskip("pyarrow.parquet")
+    written = write_board(root.path, board(root), parquet=True)
+    assert "_aggregated/cells.parquet" in written.files
+    rows = parquet.read_table(root.path / "_aggregated" / "cells.parquet").to_pylist()
+    assert [(row["status"], row["raw"], row["used"]) for row in rows][1] == ("flagged", 0.9, 0.3)
+    write_board(root.path, board(root))
+    assert not (root.path / "_aggregated" / "cells.parquet").exists()  # it would be out of date

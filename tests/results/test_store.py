@@ -14,7 +14,7 @@ import pytest
 from ptb_tui.core.errors import NotFound, UsageError
 from ptb_tui.core.layout import Root
 from ptb_tui.core.query import RunDetail, RunRow
-from ptb_tui.results import reading
+from ptb_tui.results import quick, reading
 from ptb_tui.results.records import Place
 from ptb_tui.results.store import RunStore, detail, find, row, scan
 from tests.results.trees import CLEAN, MODELS, foreign_run, own_run, settle, verdict_text
@@ -37,7 +37,15 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         seen.append(relative)
         return original(root, relative, *args, **options)  # type: ignore[arg-type]
 
+    common = quick.read_quick
+
+    def counting_common(root: Path, relative: str, *args: object) -> object:
+        found = common(root, relative, *args)  # type: ignore[arg-type]
+        seen.extend([relative] if found is not None else [])
+        return found
+
     monkeypatch.setattr(reading, "read_run", counting)
+    monkeypatch.setattr(quick, "read_quick", counting_common)
     yield seen
 
 
@@ -146,7 +154,7 @@ def test_every_change_is_seen(root: Root, change: str) -> None:
     elif change == "record":
         (folder / ".ptb" / "verdicts" / "general_judge" / "001.json").write_text("{}")
     elif change == "overlay":
-        reviews = root.own("overlay") / other.relative_to(root.path) / "reviews"
+        reviews = root.own("overlay") / other.relative_to(root.path) / ".ptb" / "reviews"
         reviews.mkdir(parents=True)
         (reviews / "1.json").write_text(void)
     else:

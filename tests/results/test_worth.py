@@ -7,14 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ptb_tui.core import events
 from ptb_tui.core.causes import causes
-from ptb_tui.core.layout import Root
+from ptb_tui.core.layout import Root, RunFiles, StepName
 from ptb_tui.core.scores import RunFacts, VerdictSummary, Worth
 from ptb_tui.core.verdict import VerdictState
 from ptb_tui.results.reading import read_run
 from ptb_tui.results.records import RunRecord
 from ptb_tui.results.worth import used_value, worth
-from tests.results.trees import CLEAN, MODELS, foreign_run, own_run
+from tests.results.trees import CLEAN, MODELS, foreign_run, own_run, step
 
 DATA = Path(__file__).parents[1] / "data" / "results"
 EFFECTS: Mapping[str, Any] = {"contamination": "baseline", "api": "baseline", "lookup": "quarantine", "general": "none"}
@@ -97,7 +98,7 @@ def test_quarantine_beats_a_flag() -> None:
 def test_what_is_not_known_is_never_the_base_score(state: str, judge: str) -> None:
     found = worth(facts(verdict(judge, state)))
     assert (found.worth, found.policy) == (Worth.UNJUDGED, "none")
-    assert judge in found.reason and "ptb-tui judge" in found.reason
+    assert judge in found.reason and ("ptb-tui review" if state == "contradictory" else "ptb-tui judge") in found.reason
 
 
 def test_a_judge_without_effect_changes_nothing() -> None:
@@ -243,6 +244,15 @@ def test_no_model(root: Root) -> None:
     assert record.assessment[:2] == ("no_model", "baseline")
 
 
+@pytest.mark.parametrize(("whole", "expected"), [(False, "eval_failed"), (True, "missing")])
+def test_an_evaluation_in_part_decides_nothing(root: Root, whole: bool, expected: str) -> None:
+    folder = own_run(root, 7, metrics=None, evaluation="failed", eval_cause="eval_failed")
+    more = step(RunFiles(folder / ".ptb"), 7, StepName("evaluate", n=2))
+    with open(more / "events.jsonl", "ab") as log:
+        log.write(events.encode("result", 5, {"whole": whole}))
+    assert read(root, folder).assessment.worth == expected
+
+
 def test_broken_verdicts_and_times_have_words(root: Root) -> None:
     folder = own_run(root, 7)
     (folder / "judgement_gpt5_4.json").write_text('{"contamination": null')
@@ -275,7 +285,7 @@ def test_void_and_undo(root: Root) -> None:
 
 def test_runs_of_others_are_voided_in_the_overlay_or_by_a_renamed_file(root: Root) -> None:
     folder = foreign_run(root, "codex_x_10h", "gsm8k", MODELS[0], 9)
-    reviews = root.own("overlay") / folder.relative_to(root.path) / "reviews"
+    reviews = root.own("overlay") / folder.relative_to(root.path) / ".ptb" / "reviews"
     reviews.mkdir(parents=True)
     (reviews / "1-ada-1.json").write_text('{"kind": "void", "reason": "leak"}')
     assert read(root, folder).assessment.reason == "void: leak"
@@ -290,3 +300,5 @@ def test_the_newer_judges_are_asked_of_newer_runs_of_others_only(root: Root) -> 
     new = foreign_run(root, "codex_x_10h", "gsm8k", MODELS[0], 17400000, verdicts=without)
     assert read(root, old).assessment.worth == "scored"
     assert read(root, new).assessment.worth == "unjudged"
+    (old / "judgement_ptb_lookup.json").write_text("{")
+    assert read(root, old).assessment.worth == "unjudged", "what is there must be read before it counts"

@@ -5,12 +5,21 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ptb_tui.content.fingerprint import reference
+from ptb_tui.content.lookup import Content
+from ptb_tui.content.protocols import load_protocol
+from ptb_tui.content.tasks import load_task
+from ptb_tui.core import files
+from ptb_tui.run.steps import evaluate
 from tests.evaluation.models import model
 
 REPOSITORY = Path(__file__).parents[2]
@@ -28,12 +37,25 @@ assert json.load(open("../test_data.json")) and os.path.isfile(os.path.join(a.mo
 seen = {"env": dict(os.environ), "cwd": os.getcwd(), "argv": sys.argv, "home": sorted(os.listdir(".."))}
 print("SEEN " + json.dumps(seen), flush=True)
 plan = json.load(open(os.path.join(a.model_path, "plan.json")))
+if plan.get("calls"):
+    open(plan["calls"], "a").write("%d %d\\n" % (a.seed, a.max_tokens))
 what = plan.get("%d:%d" % (a.seed, a.max_tokens), plan.get("*", "good"))
 if what == "hang":
     time.sleep(600)
 if what == "daemon":
     subprocess.Popen([sys.executable, "-c", plan["daemon"]], start_new_session=True)
     what = "good"
+if what == "planted":
+    print("PLANTED")
+    open("metrics.json", "w").write('{"accuracy": 1.0}')
+    sys.exit(0)
+if what == "channel":
+    from pathlib import Path
+    import ptb_metrics
+    code = "import os, sys; print('CHILD has', sys.stdin.read() or os.environ.get('PTB_RESULT_FD') or 'nothing')"
+    subprocess.run([sys.executable, "-c", code])
+    ptb_metrics.write_metrics(Path(a.json_output_file), {"accuracy": 0.25, "stderr": 0.1, "limit": a.limit})
+    sys.exit(0)
 if what == "crash":
     print("Traceback (most recent call last):\\nRuntimeError: cannot serve at 0x%x" % id(a), file=sys.stderr)
     sys.exit(1)
@@ -80,10 +102,37 @@ class World:
 
     def run(self, program: str, folder: Path, **environ: str) -> tuple[int, dict[str, Any], str]:
         """Exit status, result.json and what was printed."""
+        if program == "evaluate" and not environ:
+            printed = self.scratch.parent / "forked.log"
+            before = printed.stat().st_size if printed.exists() else 0
+            status = self.forked(folder)
+            result = json.loads((folder / "result.json").read_text())
+            return status, result, printed.read_bytes()[before:].decode()
         child = self.start(program, folder, **environ)
         out, _ = child.communicate(timeout=240)
         result = json.loads((folder / "result.json").read_text())
         return child.returncode, result, out.decode()
+
+    def forked(self, folder: Path, *, writes: int = 0) -> int:
+        """The exit status of an evaluation in a fork of this process, which saves the start of Python; it is killed
+        before its write number `writes`, counted from 1."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # threads of a test runner, which the child never needs
+            child = os.fork()
+        if child == 0:
+            status = 99
+            try:
+                with open(self.scratch.parent / "forked.log", "ab") as log:
+                    os.dup2(log.fileno(), 1)
+                    os.dup2(log.fileno(), 2)
+                sys.stdout = open(1, "w", buffering=1, closefd=False)  # noqa: SIM115 - as long as the fork
+                os.environ.update(HOME=str(self.scratch))
+                setattr(Content, "of", lambda paths=(): Content((self.content,)))  # noqa: B010 - of a fork alone
+                setattr(files, "replace", _dying(files.replace, writes))  # noqa: B010
+                status = evaluate.main([str(self.ptb), str(folder), str(self.scratch)])
+            finally:
+                os._exit(status)
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
     def metrics(self) -> dict[str, Any]:
         found: dict[str, Any] = json.loads((self.run_dir / "metrics.json").read_text())
@@ -97,10 +146,29 @@ class World:
         return found
 
 
-def write(folder: Path, files: dict[str, str]) -> None:
-    for name, text in files.items():
+def _dying(write: Callable[..., None], at: int) -> Callable[..., None]:
+    left = at
+
+    def wrapped(*arguments: Any, **more: Any) -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        write(*arguments, **more)
+
+    return wrapped
+
+
+def write(folder: Path, content: dict[str, str]) -> None:
+    for name, text in content.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
+
+
+def reference_of(content: Path, protocol: str, task: str) -> dict[str, Any]:
+    """Which benchmark a run of this content is of."""
+    found = Content((content,))
+    return reference(found, load_protocol(found, protocol), load_task(found, task)).model_dump()
 
 
 def build(tmp: Path, *, plan: dict[str, Any] | None = None, sandbox: str = "process", final: str = "") -> World:
@@ -108,7 +176,7 @@ def build(tmp: Path, *, plan: dict[str, Any] | None = None, sandbox: str = "proc
     root, content = tmp / "results", tmp / "content"
     run_dir = root / "quitter_none_0.1h" / "stand_local_base_7"
     world = World(root, content, run_dir, tmp / "scratch")
-    world.scratch.mkdir()
+    world.scratch.mkdir(parents=True)
     for name in ("ptb_tui", "agents", "containers", "judges", "tasks"):
         shutil.copytree(REPOSITORY / name, content / name, ignore=shutil.ignore_patterns("__pycache__"))
     write(
@@ -137,6 +205,7 @@ def build(tmp: Path, *, plan: dict[str, Any] | None = None, sandbox: str = "proc
         "hours": 0.1,
         "protocol": {"name": "stand", "fingerprint": "f"},
     }
+    spec["protocol"] = reference_of(content, "stand", "stand")
     write(run_dir, {".ptb/spec.json": json.dumps(spec), "task/notes.md": "nothing"})
     if plan is not None:
         model(run_dir / "final_model", plan__json=json.dumps(plan).encode())

@@ -199,7 +199,7 @@ signal.signal(signal.SIGTERM, signal.SIG_IGN)
 subprocess.Popen(["bash", "-c", "trap '' TERM; while :; do sleep 0.2; done"], start_new_session=True)
 time.sleep(600)
 """
-    status, result, _ = ask(world, act, limit_s=20)
+    status, result, _ = ask(world, act, limit_s=8)
     assert status == 1 and result["cause"] == "judge_timeout" and record(world)["state"] == "timed_out"
     marks = [path for path in Path("/proc").glob("[0-9]*/environ") if str(world.scratch).encode() in _read(path)]
     assert marks == [], "nothing is left alive"

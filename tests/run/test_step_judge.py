@@ -14,7 +14,7 @@ from ptb_tui.core.step import StepSpec
 from ptb_tui.core.verdict import EngineResult, VerdictState
 from ptb_tui.run.steps import judge
 from tests.evaluation.models import model
-from tests.run.step_world import World, build
+from tests.run.step_world import World, build, reference_of
 
 JUDGE = "data_contamination_judge"
 
@@ -34,6 +34,9 @@ def items(count: int) -> list[dict[str, str]]:
 def world(tmp_path: Path) -> World:
     world = build(tmp_path)
     (world.content / "tasks" / "stand" / "test_data.json").write_text(json.dumps(items(30)))
+    spec = json.loads((world.ptb / "spec.json").read_text())
+    spec["protocol"] = reference_of(world.content, "stand", "stand")
+    (world.ptb / "spec.json").write_text(json.dumps(spec))
     stamp = "[2026-08-01T09:00:05Z] "
     lines = [
         {"type": "system", "subtype": "init", "session_id": "s", "model": "m", "cwd": "/home/ben/task"},
@@ -109,9 +112,9 @@ def test_links_are_no_evidence(world: World, tmp_path: Path) -> None:
 
 
 def test_an_engine_that_is_not_here(world: World) -> None:
-    folder = world.step(f"002-judge-{JUDGE}-1", kind="judge", judge=JUDGE, engine="openai_api")
+    folder = world.step(f"002-judge-{JUDGE}-1", kind="judge", judge=JUDGE, engine="oracle")
     status, result, _ = world.run("judge", folder)
-    assert status == 1 and result["cause"] == "cli_missing" and "openai_api" in result["why"]
+    assert status == 1 and result["cause"] == "cli_missing" and "oracle" in result["why"]
     assert not (world.ptb / "verdicts").exists()
 
 

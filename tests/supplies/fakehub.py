@@ -1,6 +1,7 @@
 """A hub on 127.0.0.1 with the real one's interface: repositories invented by a test, large files at a second server.
 
-What it can do besides: gate a repository, cut a transfer, answer 429 or 500 first, change what a file holds.
+What it can do besides: gate a repository, cut or stall a transfer, answer 429 or 500 first, change what a file holds,
+move a repository to another commit, serve files at addresses of the second server.
 """
 
 from __future__ import annotations
@@ -30,9 +31,19 @@ class Repository:
     gated: bool = False
     listed: bool = False  # whether a gated one tells everybody what it holds
     commit: str = "a" * 40
+    before: dict[str, dict[str, bytes]] = field(default_factory=dict)  # earlier commit → its files
 
-    def entry(self, path: str) -> dict[str, Any]:
-        data = self.files[path]
+    def move(self, commit: str, **files: bytes) -> None:
+        """Another commit, in which some files hold something else."""
+        self.before[self.commit] = self.files
+        self.commit, self.files = commit, {**self.files, **files}
+
+    def at(self, revision: str) -> dict[str, bytes] | None:
+        """The files of a revision."""
+        return self.files if revision in ("main", self.commit) else self.before.get(revision)
+
+    def entry(self, path: str, files: dict[str, bytes] | None = None) -> dict[str, Any]:
+        data = (self.files if files is None else files)[path]
         found: dict[str, Any] = {"type": "file", "path": path, "size": len(data), "oid": git_digest(data)}
         if len(data) >= LARGE:
             found["lfs"] = {"oid": hashlib.sha256(data).hexdigest(), "size": len(data), "pointerSize": 130}
@@ -47,6 +58,9 @@ class FakeHub:
     busy: int = 0  # so many first requests are answered with 429
     spoiled: set[str] = field(default_factory=set)  # paths whose content is another one, once
     ignore_range: bool = False
+    stall: dict[str, int] = field(default_factory=dict)  # path → bytes after which one transfer waits for `go`
+    go: threading.Event = field(default_factory=threading.Event)
+    pages: dict[str, bytes] = field(default_factory=dict)  # path at the second server → its content
     requests: list[tuple[str, str, str]] = field(default_factory=list)  # server, path, range
     strangers: list[str] = field(default_factory=list)  # Authorization headers seen by the second server
     endpoint: str = ""
@@ -89,13 +103,18 @@ class _Handler(BaseHTTPRequestHandler):
             repo = self.allowed(match[1], match[2], listing=True)
             if repo is None:
                 return
+            files = repo.at(match[4])
+            if files is None:
+                self.answer(404, X_Error_Code="RevisionNotFound")
+                return
             if match[3] == "revision":
-                info = {"id": match[2], "sha": repo.commit, "gated": "manual" if repo.gated else False}
+                commit = repo.commit if match[4] == "main" else match[4]
+                info = {"id": match[2], "sha": commit, "gated": "manual" if repo.gated else False}
                 self.answer(200, json.dumps(info).encode())
                 return
             start = int(urllib.parse.parse_qs(url.query).get("cursor", ["0"])[0])
-            names = list(repo.files)
-            entries: list[dict[str, Any]] = [repo.entry(name) for name in names[start : start + PAGE]]
+            names = list(files)
+            entries: list[dict[str, Any]] = [repo.entry(name, files) for name in names[start : start + PAGE]]
             if not start:
                 entries.append({"type": "directory", "path": "folder", "oid": "0" * 40, "size": 0})
             more = {}
@@ -108,10 +127,10 @@ class _Handler(BaseHTTPRequestHandler):
             repo = self.allowed("datasets" if match[1] else "models", match[2])
             if repo is None:
                 return
-            data = repo.files[match[4]]
+            data = (repo.at(match[3]) or {})[match[4]]
             if len(data) >= LARGE:
-                where = f"{hub.storage}/{match[1] or 'models/'}{match[2]}/{match[4]}"
-                self.answer(302, Location=urllib.parse.quote(where, safe=":/"))
+                where = f"{hub.storage}/{match[1] or 'models/'}{match[2]}/{match[4]}?{match[3]}"
+                self.answer(302, Location=urllib.parse.quote(where, safe=":/?"))
             else:
                 self.send_file(match[4], data)
             return
@@ -131,17 +150,31 @@ class _Handler(BaseHTTPRequestHandler):
             return repo
         return None
 
-    def send_file(self, path: str, data: bytes) -> None:
+    def send_file(self, path: str, data: bytes, etag: str = "") -> None:
         hub = self.hub
         if path in hub.spoiled:
             hub.spoiled.discard(path)
             data = b"\0" * len(data)
         match = re.fullmatch(r"bytes=([0-9]+)-", self.headers.get("Range", ""))
-        start = int(match[1]) if match and not hub.ignore_range else 0
+        same = self.headers.get("If-Range", etag) == etag
+        start = int(match[1]) if match and same and not hub.ignore_range else 0
+        if start and start >= len(data):
+            self.answer(416)
+            return
         rest = data[start:]
         self.send_response(206 if start else 200)
         self.send_header("Content-Length", str(len(rest)))
+        if etag:
+            self.send_header("ETag", etag)
         self.end_headers()
+        if self.command == "HEAD":
+            return
+        if path in hub.stall:
+            first = hub.stall.pop(path)
+            self.wfile.write(rest[:first])
+            self.wfile.flush()
+            hub.go.wait(60)
+            rest = rest[first:]
         if path in hub.cut:
             self.wfile.write(rest[: hub.cut.pop(path)])
             self.wfile.flush()
@@ -151,14 +184,21 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 class _Storage(_Handler):
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
     def do_GET(self) -> None:
-        path = urllib.parse.unquote(self.path)
+        path, _, commit = urllib.parse.unquote(self.path).partition("?")
         self.hub.requests.append(("storage", path, self.headers.get("Range", "")))
         self.hub.strangers.append(self.headers.get("Authorization", ""))
+        if path in self.hub.pages:
+            self.send_file(path, self.hub.pages[path], f'"{hashlib.sha256(self.hub.pages[path]).hexdigest()[:16]}"')
+            return
         kind, _, rest = path.lstrip("/").partition("/")
         for (of, name), repo in self.hub.repos.items():
-            if of == kind and rest.startswith(f"{name}/") and rest.removeprefix(f"{name}/") in repo.files:
-                self.send_file(rest.removeprefix(f"{name}/"), repo.files[rest.removeprefix(f"{name}/")])
+            files = repo.at(commit) or {}
+            if of == kind and rest.startswith(f"{name}/") and rest.removeprefix(f"{name}/") in files:
+                self.send_file(rest.removeprefix(f"{name}/"), files[rest.removeprefix(f"{name}/")])
                 return
         self.answer(404)
 
@@ -175,6 +215,7 @@ def serving(hub: FakeHub) -> Iterator[FakeHub]:
     try:
         yield hub
     finally:
+        hub.go.set()
         for server, thread in zip(servers, threads, strict=True):
             server.shutdown()
             server.server_close()

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from ptb_tui.content import frozen
 from ptb_tui.core.credential import CODEX_JUDGE, CredentialUse
-from ptb_tui.site import bundle
 from ptb_tui.supplies.credentials import keep, locate, own_place, same_login, secrets_of, standing, state_stem, when
 from ptb_tui.supplies.logins import read_login
 from tests.supplies.vendor import codex_login, jwt
@@ -109,4 +109,4 @@ def test_no_login_enters_a_bundle(tmp_path: Path, name: str, mode: int, refused:
     path = tmp_path / name
     path.write_text("x")
     path.chmod(mode)
-    assert bundle.refused(path) == refused
+    assert frozen.refused(path) == refused

@@ -47,4 +47,6 @@ def scripted_grader(answer: Callable[[dict[str, Any]], Reply]) -> Iterator[tuple
 def completion(text: str, body: dict[str, Any]) -> dict[str, Any]:
     message = {"role": "assistant", "content": text}
     choices = [{"index": 0, "finish_reason": "stop", "message": message}]
-    return {"id": "1", "object": "chat.completion", "created": 1, "model": body["model"], "choices": choices}
+    usage = {"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 12, "cost": 0.25}
+    told = {"created": 1, "model": f"{body['model']}-2026", "usage": usage}
+    return {"id": "1", "object": "chat.completion", "choices": choices, **told}

@@ -54,7 +54,6 @@ ITEMS: dict[str, list[dict[str, Any]]] = {
     ],
 }  # fmt: skip
 ITEMS["aime2026"] = ITEMS["aime2025"]
-BASELINE = [{"id": item["id"], "answer": f"Baseline poem {item['id']}."} for item in ITEMS["arenahardwriting"]]
 INSPECT = ("aime2025", "aime2026", "gsm8k", "gpqamain", "humaneval", "bfcl")
 GRADED = ("arenahardwriting", "healthbench")
 
@@ -63,13 +62,17 @@ def write_lines(path: Path, rows: list[dict[str, Any]]) -> None:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
-def lay_out(home: Path, task: str, final: bool) -> Path:
-    """The task's folder as in a sandbox, its items one above; returns the script."""
+def lay_out(home: Path, task: str, final: bool, items: list[dict[str, Any]] | None = None) -> Path:
+    """The task's folder as in a sandbox, its items (else those above) one above; returns the script."""
+    rows = ITEMS[task] if items is None else items
     content = Content.of([TASKS.parent])
     found = load_task(content, task)
     script = found.final_script if final else found.folder / "evaluate.py"
     lay_out_task(home / "task", found, content, script)
-    write_lines(home / "items.jsonl", ITEMS[task])
+    write_lines(home / "items.jsonl", rows)
     if task == "arenahardwriting":
-        write_lines(home / "baseline_answers.jsonl", BASELINE)
+        write_lines(
+            home / "baseline_answers.jsonl",
+            [{"id": row["id"], "answer": f"Baseline poem {row['id']}."} for row in rows],
+        )
     return home / "task" / script.name

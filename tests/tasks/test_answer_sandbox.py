@@ -219,13 +219,14 @@ def canonical() -> list[dict[str, Any]]:
     return [json.loads(line) for line in gzip.decompress(data.read_bytes()).splitlines()]
 
 
-def test_all_canonical_solutions_are_right(path: str) -> None:
+def test_canonical_solutions_are_right(path: str) -> None:
+    """Some of them; all go through a whole evaluation in tests/run/test_humaneval_evaluation.py."""
     problems = canonical()
     assert len(problems) == 164
     names = ("prompt", "test", "entry_point")
     wrong = [
         problem["task_id"]
-        for problem in problems
+        for problem in problems[::9]
         if not verdict(path, problem["canonical_solution"], {name: problem[name] for name in names})
     ]
     assert wrong == []

@@ -1,32 +1,32 @@
 """The scripts of the tasks with a paid grader, from the command line to the metrics file."""
 
 import json
-import stat
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.tasks.forked import Scripts
 from tests.tasks.grader import Reply, scripted_grader
 from tests.tasks.items import GRADED, lay_out
 from tests.tasks.loading import load
+from tests.tasks.standin import program
 
 seeds = load("ptb_seeds")
+_PYTHON: list[str] = []  # one that has imported what scripts import
 MET: Reply = '{"explanation": "yes", "criteria_met": true}'
-STANDIN = Path(__file__).with_name("vllm_standin.py")
+
+
+@pytest.fixture(autouse=True)
+def _imported(scripts: Scripts) -> None:
+    _PYTHON[:] = [str(scripts.python)]
 
 
 @pytest.fixture
 def tools(tmp_path: Path) -> Path:
     """A folder with a `vllm` that serves without vLLM."""
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    program = folder / "vllm"
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{STANDIN}" "$@"\n')
-    program.chmod(program.stat().st_mode | stat.S_IXUSR)
-    return folder
+    return program(tmp_path / "bin")
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def run(script: Path, tools: Path, model: Path, url: str, *arguments: str, **mor
         "HF_TOKEN": "hub",
         **more,
     }
-    command = [sys.executable, str(script), "--model-path", str(model), "--json-output-file", "metrics.json"]
+    command = [_PYTHON[0], str(script), "--model-path", str(model), "--json-output-file", "metrics.json"]
     command += ["--grader-wait", "0", *arguments]
     environ = {name: value for name, value in environ.items() if value}
     return subprocess.run(command, cwd=script.parent, env=environ, capture_output=True, text=True, timeout=300)
@@ -168,13 +168,3 @@ def test_a_request_that_always_fails_ends_the_evaluation() -> None:
     with client, pytest.raises(RuntimeError, match="no answer after 3 tries"):
         server.generate(client, "m", [{"role": "user", "content": "x"}], 5, None, wait=waited.append)
     assert waited == [2.0, 4.0]
-
-
-@pytest.mark.demo
-@pytest.mark.parametrize("task", GRADED)
-def test_a_real_model_behind_the_server(tmp_path: Path, tools: Path, random_model: Path, task: str) -> None:
-    script = lay_out(tmp_path, task, True)
-    with scripted_grader(judge) as (url, requests):
-        done = run(script, tools, random_model, url, "--seed", "1", "--limit", "2", "--max-new-tokens", "8")
-    assert done.returncode == 0, done.stderr
-    assert len(requests) == 4 and metrics_at(script)["accuracy"] > 0

@@ -1,8 +1,10 @@
 """The paid grader: endpoints, retries, kept replies, and Arena's and HealthBench's scores (E §1.5.6, §1.5.7)."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -43,6 +45,8 @@ def grader(script: list[Reply], cache: Path | None = None, workers: int = 1) -> 
 
 def test_the_endpoint_follows_the_keys() -> None:
     assert grading.endpoint({"OPENAI_API_KEY": "a", "OPENROUTER_API_KEY": "b"}) == grading.Endpoint("a", "gpt-5-mini")
+    named = grading.endpoint({"OPENAI_API_KEY": "a", "PTB_GRADER_URL": "http://127.0.0.1:1/v1"})
+    assert named.base_url == "http://127.0.0.1:1/v1" and "'a'" not in repr(named)
     other = grading.endpoint({"OPENROUTER_API_KEY": "b"})
     assert other.model == "openai/gpt-5-mini" and other.base_url == "https://openrouter.ai/api/v1"
     with pytest.raises(items_module.InputMissing, match="OPENAI_API_KEY"):
@@ -62,7 +66,40 @@ def test_exhausted_tries_are_incomplete_not_a_zero() -> None:
         pytest.raises(grading.GradingIncomplete, match="graded 0 of 2, grading"),
     ):
         made.ask_all([question("a"), question("b")])
-    assert len(requests) == 6
+    assert len(requests) == 12, "three tries, and again in the second round"
+
+
+def test_what_failed_in_the_first_round_is_asked_again_when_the_rest_is_done() -> None:
+    with grader([LIMITED, LIMITED, LIMITED, "ok 1"]) as (made, requests):
+        assert [grade.value for grade in made.ask_all([question("a"), question("b")])] == ["1", "1"]
+    assert len(requests) == 5
+
+
+@pytest.mark.parametrize(
+    ("reply", "kind", "asked"),
+    [
+        (QUOTA, "credit", 1),
+        ((402, {"message": "no credits left"}), "credit", 1),
+        ((401, {"message": "bad key word"}), "key", 1),
+        ((403, {"message": "not for you"}), "key", 1),
+        ((404, {"message": "no such model", "code": "model_not_found"}), "endpoint", 1),
+        (LIMITED, "limit", 6),
+        ((500, {"message": "down"}), "endpoint", 6),
+    ],
+)
+def test_what_is_in_the_way_is_named_and_the_key_is_not(reply: Reply, kind: str, asked: int) -> None:
+    with grader([reply]) as (made, requests), pytest.raises(grading.GradingIncomplete) as caught:
+        made.ask_all([question("a")])
+    assert f"graded 0 of 1, grading incomplete ({kind}): " in str(caught.value) and "word" not in str(caught.value)
+    assert len(requests) == asked
+
+
+def test_every_call_is_noted_with_what_the_endpoint_says_about_it(tmp_path: Path) -> None:
+    with grader([LIMITED, "nonsense", "ok 1"], tmp_path) as (made, _):
+        made.ask_all([question("a")])
+    lines = [json.loads(line) for line in (tmp_path / "calls.jsonl").read_text().splitlines()]
+    said = {"asked": "model", "model": "model-2026", "input": 10, "output": 2, "cost_usd": 0.25}
+    assert lines == [{"asked": "model", "failed": "limit"}, said, said]
 
 
 def test_a_refused_account_is_not_asked_again() -> None:
@@ -159,7 +196,7 @@ def test_the_candidate_is_b_first_and_then_a() -> None:
 
     records = Records()
     item = {"id": "1", "question": "Q {a}", "baseline": "BASE"}
-    wait = type("Args", (), {"grader_wait": 0.0})
+    wait = SimpleNamespace(grader_wait=0.0, coverage=1.0)
     metrics = arena.grade([item], {"1": "MINE"}, records, wait)
     assert metrics["accuracy"] == 1.0
     first, second = (question.messages[1]["content"] for question in records.asked)
@@ -178,10 +215,13 @@ def test_games_without_a_verdict_are_left_out_but_not_many() -> None:
 
     items = [{"id": str(number), "question": "Q", "baseline": "B"} for number in range(40)]
     answers = {item["id"]: "A" for item in items}
-    wait = type("Args", (), {"grader_wait": 0.0})
-    assert arena.grade(items, answers, Replies(4), wait)["accuracy"] == 0.5
-    with pytest.raises(grading.GradingIncomplete, match="graded 37 of 40"):
-        arena.grade(items, answers, Replies(5), wait)
+    args = SimpleNamespace(grader_wait=0.0, coverage=0.95)
+    assert arena.grade(items, answers, Replies(4), args)["accuracy"] == 0.5
+    with pytest.raises(grading.GradingIncomplete, match=r"graded 37 of 40, grading incomplete \(reply\)"):
+        arena.grade(items, answers, Replies(5), args)
+    args.coverage = 1.0
+    with pytest.raises(grading.GradingIncomplete, match="graded 39 of 40"):
+        arena.grade(items, answers, Replies(1), args)
 
 
 @pytest.mark.parametrize(
@@ -238,3 +278,38 @@ def test_the_grader_sees_the_conversation_and_one_criterion() -> None:
 def test_an_item_without_positive_points_is_refused(tmp_path: Path) -> None:
     with pytest.raises(items_module.InputMissing, match="positive"):
         health.checked([{"id": "1", "rubrics": [rubric(-1, "a")]}], tmp_path)
+
+
+def test_some_items_are_graded_twice_and_the_score_is_not_touched(tmp_path: Path) -> None:
+    graded = load("ptb_graded")
+    item = {"id": "1", "messages": [{"role": "user", "content": "Hi"}], "rubrics": [rubric(4, "a"), rubric(6, "b")]}
+    args = SimpleNamespace(grader_wait=0.0, coverage=1.0)
+    spec = graded.GradedSpec("h", "", tmp_path, health.messages, health.grade, health.checked, 1, 0.0)
+    yes, no = '{"criteria_met": true}', '{"criteria_met": false}'
+    with grader([yes, yes, yes, no, QUOTA], tmp_path / "grades") as (made, requests):
+        assert health.grade([item], {"1": "A"}, made, args)["accuracy"] == 1.0
+        graded.compare(spec, [item], {"1": "A"}, made, args)
+        graded.compare(spec, [item], {"1": "A"}, made, args)
+        assert health.grade([item], {"1": "A"}, made, args)["accuracy"] == 1.0
+    assert len(requests) == 4, "the first replies are kept, and nothing is asked a third time"
+    assert json.loads((tmp_path / "grades" / "regraded.json").read_text()) == {"items": 1, "first": 1.0, "again": 0.4}
+    with grader([yes, yes, QUOTA], tmp_path / "other") as (made, _):
+        health.grade([item], {"1": "A"}, made, args)
+        graded.compare(spec, [item], {"1": "A"}, made, args)
+    assert not (tmp_path / "other" / "regraded.json").exists()
+
+
+def test_a_conversation_without_all_its_grades_is_left_out_but_only_as_allowed() -> None:
+    class Replies:
+        def ask_all(self, asked: list[Any]) -> list[Any]:
+            return [grading.Grade(True), grading.Grade(None), *[grading.Grade(True)] * (len(asked) - 2)]
+
+    items = [
+        {"id": str(n), "messages": [{"role": "user", "content": "Hi"}], "rubrics": [rubric(4, "a"), rubric(-4, "b")]}
+        for n in range(4)
+    ]
+    answers = dict.fromkeys("0123", "A")
+    found = health.grade(items, answers, Replies(), SimpleNamespace(grader_wait=0.0, coverage=0.75))
+    assert found["n_examples"] == 3 and found["total_grader_calls"] == 6 and found["accuracy"] == 0.0
+    with pytest.raises(grading.GradingIncomplete, match=r"graded 7 of 8, grading incomplete \(reply\)"):
+        health.grade(items, answers, Replies(), SimpleNamespace(grader_wait=0.0, coverage=1.0))

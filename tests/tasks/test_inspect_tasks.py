@@ -2,11 +2,8 @@
 
 import gc
 import importlib.util
-import json
-import os
 import re
 import subprocess
-import sys
 import tomllib
 import warnings
 from collections.abc import Callable, Iterator
@@ -16,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.tasks.forked import Scripts
 from tests.tasks.items import GRADED, INSPECT, ITEMS, lay_out
 from tests.tasks.loading import TASKS, load
 
@@ -24,7 +22,7 @@ seeds = load("ptb_seeds")
 FOLDERS = sorted([*INSPECT, *GRADED])
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="module")
 def _inspect_leaves_streams_open() -> Iterator[None]:
     yield
     with warnings.catch_warnings():
@@ -40,30 +38,28 @@ def script(path: Path) -> ModuleType:
     return module
 
 
-def run(path: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    environ = {key: value for key, value in os.environ.items() if not key.startswith(("PTB_", "OPEN"))}
-    command = [sys.executable, str(path), *arguments]
-    return subprocess.run(command, cwd=path.parent, env=environ, capture_output=True, text=True, timeout=300)
-
-
 @pytest.mark.parametrize("task", FOLDERS)
 @pytest.mark.parametrize("final", [False, True])
-def test_the_command_line(tmp_path: Path, task: str, final: bool) -> None:
+def test_the_command_line(tmp_path: Path, scripts: Scripts, task: str, final: bool) -> None:
     path = lay_out(tmp_path, task, final)
-    done = run(path, "--help")
+
+    def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
+        return scripts.run(path, *arguments, env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)})
+
+    done = run("--help")
     assert done.returncode == 0, done.stderr
     assert ("--seed" in done.stdout) is final and "--model-path" in done.stdout
-    assert run(path, "--limit", "0").returncode == 2
+    assert run("--limit", "0").returncode == 2
     (tmp_path / "items.jsonl").write_text("")
     (path.parent / "final_model").mkdir()
     (path.parent / "final_model" / "config.json").write_text('{"architectures": ["Qwen3ForCausalLM"]}')
-    done = run(path, "--json-output-file", "metrics.json", "--model-path", "final_model")
+    done = run("--json-output-file", "metrics.json", "--model-path", "final_model")
     assert done.returncode == 3 and "holds no items" in done.stderr, done.stderr
     (tmp_path / "items.jsonl").write_text('{"id": 1}\n')
-    done = run(path, "--model-path", "final_model")
+    done = run("--model-path", "final_model")
     assert done.returncode == 3 and "lacks" in done.stderr
     (tmp_path / "items.jsonl").unlink()
-    done = run(path, "--model-path", "final_model")
+    done = run("--model-path", "final_model")
     assert done.returncode == 3 and "items.jsonl not found" in done.stderr
 
 
@@ -211,24 +207,3 @@ def test_a_solver_that_sets_a_seed_is_refused(tmp_path: Path) -> None:
     model = {"model": "mockllm/model", "log_dir": str(tmp_path / "logs")}
     with pytest.raises(RuntimeError, match="sets the seed"):
         ptb_eval.evaluate(spec, args, model)
-
-
-@pytest.mark.parametrize("task", INSPECT)
-def test_a_real_model_from_script_to_metrics(
-    tmp_path: Path, task: str, random_model: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = lay_out(tmp_path, task, True)
-    monkeypatch.chdir(path.parent)
-    monkeypatch.setenv("PTB_BASE_MODEL", "local/demo-base")
-    arguments = ["--model-path", str(random_model), "--max-tokens", "6", "--seed", "1", "--limit", "2"]
-    assert ptb_eval.main(script(path).SPEC, [*arguments, "--json-output-file", "metrics.json"]) == 0
-    metrics = json.loads(Path("metrics.json").read_text())
-    assert metrics["accuracy"] <= 1 and set(metrics) == {"accuracy"} | ({"stderr"} if task != "bfcl" else set())
-
-
-def test_one_script_as_its_own_process(tmp_path: Path, random_model: Path) -> None:
-    path = lay_out(tmp_path, "gsm8k", False)
-    arguments = ["--model-path", str(random_model), "--max-tokens", "4", "--json-output-file", "out/metrics.json"]
-    done = run(path, *arguments)
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert set(json.loads((path.parent / "out" / "metrics.json").read_text())) == {"accuracy", "stderr"}

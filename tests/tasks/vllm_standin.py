@@ -1,6 +1,7 @@
 """`vllm serve` for tests: a model folder with weights answers through transformers, one without by a script.
 
 What a scripted model says is made of the request's last message and seed; it also says which keys its environment has.
+With STANDIN_BACKEND the answers are another stand-in's, which has the model loaded already.
 """
 
 import argparse
@@ -8,6 +9,7 @@ import json
 import os
 import sys
 import threading
+import urllib.request
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -26,6 +28,16 @@ def scripted(folder: Path) -> Callable[[dict[str, Any]], str]:
     return answer
 
 
+def relayed(backend: str, template: str) -> Callable[[dict[str, Any]], str]:
+    def answer(body: dict[str, Any]) -> str:
+        data = json.dumps({**body, "template": template}).encode()
+        headers = {"authorization": "Bearer " + os.environ["VLLM_API_KEY"]}
+        with urllib.request.urlopen(urllib.request.Request(backend, data, headers), timeout=60) as reply:
+            return str(json.load(reply)["choices"][0]["message"]["content"])
+
+    return answer
+
+
 def real(folder: Path, template: str) -> Callable[[dict[str, Any]], str]:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -36,11 +48,14 @@ def real(folder: Path, template: str) -> Callable[[dict[str, Any]], str]:
 
     def answer(body: dict[str, Any]) -> str:
         prompt = tokenizer.apply_chat_template(
-            body["messages"], tokenize=False, add_generation_prompt=True, chat_template=template
+            body["messages"],
+            tokenize=False,
+            add_generation_prompt=True,
+            chat_template=body.get("template", template),
         )
         with lock, torch.no_grad():
             ids = tokenizer(prompt, return_tensors="pt", add_special_tokens=False)["input_ids"]
-            made = model.generate(ids, max_new_tokens=min(body["max_tokens"], 8), do_sample=False)
+            made = model.generate(ids, max_new_tokens=min(body["max_tokens"], 64), do_sample=False)
         return str(tokenizer.decode(made[0, ids.shape[1] :], skip_special_tokens=True))
 
     return answer
@@ -61,7 +76,11 @@ def main(argv: list[str]) -> int:
         print("cannot load", file=sys.stderr)
         return 1
     template = Path(args.chat_template).read_text()
-    answer = real(folder, template) if (folder / "model.safetensors").exists() else scripted(folder)
+    backend = os.environ.get("STANDIN_BACKEND")
+    if backend:
+        answer = relayed(backend, template)
+    else:
+        answer = real(folder, template) if (folder / "model.safetensors").exists() else scripted(folder)
 
     class Handler(BaseHTTPRequestHandler):
         def log_message(self, *args: object) -> None:

@@ -22,6 +22,8 @@ MAX_ACTIONS = 50_000
 MAX_KEPT = 64 << 20  # characters of commands and files kept in memory
 _STAMP = re.compile(rb"^\[[0-9T:.Z+-]{10,40}\] ")
 _SHELL = re.compile(r"bash|shell|exec|command|terminal", re.I)
+_SHELL_RUNS = re.compile(r"(?:/[\w./-]{1,60}/)?(?:ba|da|z)?sh[ ]{1,3}-l?c[ ]{1,3}(?=[\"'])")
+_ESCAPED = re.compile(r"\\([\"\\$`])")
 _WRITE = re.compile(r"write|edit|create|replace|patch", re.I)
 _FETCH = re.compile(r"web|fetch|google|browse", re.I)
 _LIMIT = re.compile(
@@ -118,7 +120,7 @@ def _actions(event: dict[str, Any], line: int) -> Iterator[Action]:
     for node in _nodes(event):
         kind = str(node.get("type", ""))
         if kind in ("command_execution", "exec_command_begin"):
-            yield Action("command", line, _text(node.get("command")))
+            yield Action("command", line, _inner(_text(node.get("command"))))
         elif kind == "web_search":
             yield Action("fetch", line, _text(node.get("query")))
         elif kind in ("tool_use", "tool", "mcp_tool_call", "function_call", "tool_call"):
@@ -134,7 +136,7 @@ def _actions(event: dict[str, Any], line: int) -> Iterator[Action]:
 def _tool(name: str, given: dict[str, Any], line: int) -> Action:
     command = given.get("command", given.get("cmd"))
     if command is not None and (_SHELL.search(name) or not name):
-        return Action("command", line, _text(command), background=given.get("run_in_background") is True)
+        return Action("command", line, _inner(_text(command)), background=given.get("run_in_background") is True)
     target = next((given[key] for key in ("file_path", "filePath", "path", "filename") if key in given), "")
     if _WRITE.search(name) and target:
         body = "\n".join(_text(value) for key, value in given.items() if key not in ("old_string", "oldString"))
@@ -142,6 +144,18 @@ def _tool(name: str, given: dict[str, Any], line: int) -> Action:
     if _FETCH.search(name):
         return Action("fetch", line, _text(given))
     return Action("other", line, _text(given))
+
+
+def _inner(command: str) -> str:
+    """What a shell is given to run, where a CLI writes the shell down too: `bash -lc '…'` says `…`."""
+    start = _SHELL_RUNS.match(command)
+    rest = command[start.end() :].rstrip() if start else ""
+    if len(rest) < 2 or rest[0] != rest[-1]:
+        return command
+    text = rest[1:-1]
+    if rest[0] == "'":
+        return text.replace("'\"'\"'", "'").replace("'\\''", "'")
+    return _ESCAPED.sub(r"\1", text)
 
 
 def _text(value: object) -> str:

@@ -11,27 +11,21 @@ import json
 import os
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from ptb_tui.core import clock, files
-from ptb_tui.core.errors import StepError
-from ptb_tui.core.text import sanitize
-from ptb_tui.core.verdict import EngineResult, Evidence, JudgeSpec, VerdictState
+from ptb_tui.core.verdict import JudgeSpec
 from ptb_tui.judging.collect import Collected, Outcome, collect
-from ptb_tui.judging.exhibits import Exhibits, lay_out
-from ptb_tui.judging.prompting import PromptFacts, build, prompt_hash
-from ptb_tui.judging.sessions import Session, read_session
+from ptb_tui.judging.engines.trying import Attempt, Case, Trying, without
+from ptb_tui.judging.exhibits import Exhibits
+from ptb_tui.judging.prompting import build
 from ptb_tui.sandbox.base import Bind
-from ptb_tui.traces.redact import Redactor
 
 WORK = "judge"  # the working directory, below the home: empty, and no place that an agent ever wrote to
 FILE = "judgement.json"
 KEY = "CODEX_API_KEY"
 MAX_OUTPUT = 64 << 20
-LEAST_S = 2.0  # a session shorter than this is not begun
-_FINAL = ("credential", "provider_limit")  # asking again at once changes nothing
 # What could load text from elsewhere, or start more than one session.
 _OFF = ("apps", "goals", "hooks", "image_generation", "memories", "multi_agent", "plugins", "shell_snapshot")
 
@@ -133,108 +127,44 @@ def command(spec: JudgeSpec) -> tuple[str, ...]:
     return ("codex", "-a", "never", "exec", "--json", *words, *tail)
 
 
-class CodexEngine:
-    """Judges one run. `template` is the folder's prompt, `rules` what the rules said before, `place` a new folder for
-    the evidence, `keep` where outputs stay, `ends` when it must be over (`clock.monotonic`)."""
+class CodexEngine(Trying):
+    """Judges one run in sessions of the CLI."""
 
     name = "codex"
 
-    def __init__(
-        self,
-        chamber: Chamber,
-        template: str,
-        facts: PromptFacts,
-        rules: EngineResult,
-        *,
-        place: Path,
-        keep: Path,
-        ends: float,
-    ) -> None:
-        self._chamber, self._template, self._facts, self._rules = chamber, template, facts, rules
-        self._place, self._keep, self._ends = place, keep, ends
+    def __init__(self, chamber: Chamber, case: Case) -> None:
+        super().__init__(case)
+        self._chamber = chamber
 
-    def judge(self, judge: str, spec: JudgeSpec, evidence: Evidence) -> EngineResult:
-        """Judge one run; as many sessions as `tries` allows until one leaves a verdict. StepError for what is ours."""
-        shown = lay_out(evidence, self._rules, self._place)
-        sessions: list[dict[str, Any]] = []
-        found, cause, words = Collected(Outcome.MISSING, reason="no session was begun"), "", ""
-        spent: dict[str, int] = {}
-        for number in range(1, spec.tries + 1):
-            left_s = self._ends - clock.monotonic()
-            if left_s < LEAST_S or (sessions and left_s < sessions[-1]["seconds"]):
-                break
-            found, left, session, kept = self._session(number, spec, shown, left_s)
-            cause, words = str(session.ending.get("cause") or ""), "; ".join(filter(None, (left.words, session.words)))
-            for name, count in session.tokens.items():
-                spent[name] = spent.get(name, 0) + count
-            sessions.append(
-                {
-                    "state": found.state.value,
-                    "rc": left.rc,
-                    "signal": left.signal,
-                    "seconds": round(left.seconds, 3),
-                    "output": kept,
-                    "how": found.how,
-                    "reason": found.reason,
-                    "redacted": dict(session.redacted),
-                }
-            )
-            print(f"session {number}: {found.state.value} after {left.seconds:.0f} s {left.words}".rstrip(), flush=True)
-            if left.stopped:
-                raise StepError(f"judge {judge} was stopped", cause="judge_failed")
-            if found.verdict is not None or left.timed_out or cause in _FINAL:
-                break
-            if found.outcome is Outcome.CONTRADICTORY:
-                break  # asking until an answer fits would be no judging
-        return self._result(spec, found, cause, words, sessions, spent)
+    @property
+    def version(self) -> str:
+        """That of the CLI."""
+        return self._chamber.version
 
-    def _session(
-        self, number: int, spec: JudgeSpec, shown: Exhibits, limit_s: float
-    ) -> tuple[Collected, Left, Session, str]:
-        nonce = secrets.token_hex(16)
-        home = self._chamber.home
-        prompt = build(self._template, spec, self._facts, shown.items, shown.absent, nonce, f"{home}/{WORK}/{FILE}")
+    @property
+    def about(self) -> Mapping[str, Any]:
+        """What the sandbox was."""
+        return self._chamber.facts
+
+    def session(self, number: int, spec: JudgeSpec, shown: Exhibits, limit_s: float) -> Attempt:
+        """Have one session. StepError for what is ours."""
+        nonce, home = secrets.token_hex(16), self._chamber.home
+        place = f"{home}/{WORK}/{FILE}"
+        prompt = build(self.case.template, spec, self.case.facts, shown.items, shown.absent, nonce, place)
         own = {".codex/config.toml": config(spec, home, self._chamber.path())}
         left = self._chamber.visit(Visit(number, command(spec), own, prompt, shown.binds, limit_s))
-        found = _without(collect_from(left, spec, nonce), left.secrets)
-        session = read_session(_tail(left.output), left.secrets)
-        kept = "judge_output" + (f"_{number}" if number > 1 else "")
-        files.replace(self._keep / f"{kept}.json", session.raw)
-        files.replace(self._keep / f"{kept}.txt", session.text.encode("utf-8", "replace"))
-        return found, left, session, kept
-
-    def _result(
-        self,
-        spec: JudgeSpec,
-        found: Collected,
-        cause: str,
-        words: str,
-        sessions: list[dict[str, Any]],
-        spent: Mapping[str, int],
-    ) -> EngineResult:
-        extra: dict[str, Any] = {
-            "sessions": sessions,
-            "tokens": dict(spent),
-            "rules": {"state": self._rules.state.value, "verdict": self._rules.verdict, "reason": self._rules.reason},
-            **self._chamber.facts,
-        }
-        reason = found.reason
-        if found.verdict is None:
-            reason = "; ".join(filter(None, (reason, words)))
-            if cause:
-                extra["cause"] = cause
-        elif words and sessions[-1]["rc"] != 0:
-            reason = "; ".join(filter(None, (reason, f"the CLI did not end well: {words}")))
-        return EngineResult(
-            VerdictState.TIMED_OUT if not sessions else found.state,
-            found.verdict,
-            sanitize(reason, limit=1000, newlines=False),
-            self._rules.findings,
-            engine=self.name,
-            model=spec.model,
-            engine_version=self._chamber.version,
-            prompt_hash=prompt_hash(self._template, spec),
-            extra=extra,
+        found = without(collect_from(left, spec, nonce), left.secrets)
+        kept, session = self.kept(number, _tail(left.output), left.secrets)
+        return Attempt(
+            found,
+            left.seconds,
+            cause=str(session.ending.get("cause") or ""),
+            words="; ".join(filter(None, (left.words, session.words))),
+            well=left.rc == 0,
+            timed_out=left.timed_out,
+            stopped=left.stopped,
+            tokens=session.tokens,
+            facts={"rc": left.rc, "signal": left.signal, "output": kept, "redacted": dict(session.redacted)},
         )
 
 
@@ -251,20 +181,6 @@ def collect_from(left: Left, spec: JudgeSpec, nonce: str) -> Collected:
         return collect(place, spec, nonce=nonce, started=left.started, timed_out=left.timed_out)
     finally:
         os.close(fd)
-
-
-def _without(found: Collected, hidden: Mapping[str, str]) -> Collected:
-    """The verdict with nothing in its texts that must not be shown."""
-    if found.verdict is None:
-        return found
-    redactor = Redactor(hidden)
-
-    def clean(value: bool | str) -> bool | str:
-        if isinstance(value, bool):
-            return value
-        return redactor.redact(value.encode("utf-8", "surrogatepass"))[0].decode("utf-8", "replace")
-
-    return replace(found, verdict={name: clean(value) for name, value in found.verdict.items()})
 
 
 def _tail(path: Path) -> bytes:

@@ -16,6 +16,8 @@ from ptb_tui.core.verdict import EngineResult, Evidence, Finding, JudgeSpec, Ver
 from ptb_tui.judging.engines.actions import Session, read_session
 from ptb_tui.judging.engines.rules_data import TOLERATED, Scan, load_tool, read_scripts, scan_task, scan_trace
 from ptb_tui.judging.engines.rules_trace import Script, api_findings, end_findings, lookup_findings
+from ptb_tui.judging.engines.rules_weights import weight_findings
+from ptb_tui.judging.engines.rules_words import instructions
 
 VERSION = "1"
 MAX_FINDINGS = 100
@@ -91,8 +93,9 @@ class RulesEngine:
         session = read_session(trace) if trace is not None else None
         task = evidence.task_dir if evidence.task_dir is not None and evidence.task_dir.is_dir() else None
         scripts = read_scripts(task, session, checker) if task is not None else []
+        said = instructions(task, trace)
         if spec.flags == ("contamination", "disallowed_model"):
-            return self._contamination(evidence, task, trace, session, scripts, checker)
+            return self._contamination(evidence, task, trace, session, scripts, checker, said)
         single = {"disallowed_api_usage", "disallowed_ptb_lookup", "general_anomaly"}
         if len(spec.flags) != 1 or spec.flags[0] not in single:
             return self._none(f"no rules for {judge}")
@@ -108,7 +111,7 @@ class RulesEngine:
         else:
             findings = end_findings(session, self._has_model(evidence))
             none = "the session ended in order and left a model"
-        findings = _unique(findings)
+        findings = _unique([*said, *findings])
         fields: dict[str, bool | str] = {
             flag: any(finding.weight == "flag" for finding in findings),
             f"justification_{flag}": _reason(findings, f"{none} ({len(session.actions)} actions read)"),
@@ -117,7 +120,7 @@ class RulesEngine:
 
     def _contamination(
         self, evidence: Evidence, task: Path | None, trace: Path | None, session: Session | None,
-        scripts: list[Script], checker: object,
+        scripts: list[Script], checker: object, said: list[Finding],
     ) -> EngineResult:  # fmt: skip
         if task is None or evidence.test_data is None:
             return self._none("the run has no task folder" if task is None else "the benchmark has no test data")
@@ -131,6 +134,9 @@ class RulesEngine:
         if differ:
             words = f"config.json of the final model differs from the base model's in {', '.join(differ)}"
             findings.append(Finding(rule="model.identity", weight="flag", words=words, file="final_model/config.json"))
+        weights = weight_findings(evidence)
+        proof = [finding for finding in weights if finding.weight == "flag"]
+        findings += weights
         findings += _twin_hints(scripts, session, evidence.base_model)
         searched = f"{scan.documents} documents in {scan.files} files were searched, {len(scan.not_scanned)} were not"
         if contaminated:
@@ -143,14 +149,16 @@ class RulesEngine:
         model = f"cannot be told: {why}" if differ is None else "the config has the base model's core fields"
         if differ:
             model = f"the config differs from the base model's in {', '.join(differ)}"
+        elif proof:
+            model = proof[0].words
         fields: dict[str, bool | str] = {
             "contamination": contaminated,
-            "disallowed_model": bool(differ),
+            "disallowed_model": bool(differ or proof),
             "justification_contamination": data,
             "justification_disallowed_model": f"Rules: {model}.",
         }
         extra = {"samples": scan.samples, "searched": scan.documents, "not_scanned": _skipped(scan)}
-        return self._result(fields, _unique(findings), extra)
+        return self._result(fields, _unique([*said, *findings]), extra)
 
     def _has_model(self, evidence: Evidence) -> bool:
         if evidence.model_config is not None or (evidence.run_dir / "metrics.json").is_file():
@@ -169,9 +177,11 @@ class RulesEngine:
         )  # fmt: skip
 
 
-def rules_hash() -> str:
-    """Digest of the rules themselves, the place of a prompt's digest in a verdict's record."""
+def rules_hash(folder: Path | None = None) -> str:
+    """Digest of the rules themselves, the place of a prompt's digest in a verdict's record. `folder`: where those of
+    another copy of this program lie; without any there, these."""
     digest, here = hashlib.sha256(), Path(__file__).parent
+    here = folder if folder is not None and (folder / "rules.py").is_file() else here
     try:
         for path in (*sorted(here.glob("rules*.py")), here / "actions.py"):
             digest.update(path.read_bytes())

@@ -7,7 +7,6 @@ libraries are searched too, but a hit there is only a hint: reading and evaluati
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import os
 import re
 import stat
@@ -17,7 +16,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ptb_tui.core.errors import StepError
+from ptb_tui.content.tools import single_file
+from ptb_tui.core.errors import ContentError, StepError
 from ptb_tui.core.text import sanitize
 from ptb_tui.core.verdict import Finding
 from ptb_tui.judging.engines.actions import Session
@@ -25,7 +25,7 @@ from ptb_tui.judging.engines.rules_trace import GIVEN, Script
 
 TOLERATED = 3  # samples in an otherwise clean set
 FILE_LIMIT = 512 << 20
-TOTAL_LIMIT = 1 << 30  # bytes searched of one run; about 3 MB a second
+TOTAL_LIMIT = 1 << 30  # bytes searched of one run; about 15 MB a second
 SCRIPT_LIMIT = 1 << 20
 SCRIPTS_LIMIT = 64 << 20
 MAX_SCRIPTS = 2000
@@ -49,18 +49,18 @@ _WRITES = re.compile(r"[\"'][wax]b?\+?[\"']|\.dump\(|to_json|to_csv|write_text|(
 
 def load_tool(tools: Path, name: str) -> ModuleType:
     """A stand-alone script of `judges/tools` as a module. StepError when it is missing or broken, which is ours."""
-    path, known = tools / f"{name}.py", f"ptb_tool_{name}"
-    spec = importlib.util.spec_from_file_location(known, path)
-    if spec is None or spec.loader is None or not path.is_file():
+    path = tools / f"{name}.py"
+    if not path.is_file():
         raise StepError(f"{path} is missing", cause="judge_failed", hint="install the judges folder again")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[known] = module  # its dataclasses look themselves up
+    module = ModuleType(f"ptb_tool_{name}")
+    module.__file__ = str(path)
+    sys.modules[module.__name__] = module  # its dataclasses look themselves up
     try:
-        spec.loader.exec_module(module)
-    except (OSError, SyntaxError, ImportError) as error:
+        exec(compile(single_file(path), str(path), "exec"), module.__dict__)
+    except (OSError, SyntaxError, ImportError, ContentError) as error:
         raise StepError(f"{path} cannot be loaded: {error}", cause="judge_failed") from error
     finally:
-        sys.modules.pop(known, None)
+        sys.modules.pop(module.__name__, None)
     return module
 
 
@@ -190,12 +190,14 @@ def scan_task(task: Path, test_data: Path, scripts: list[Script], checker: Any) 
         kind = category(name, trained, same)
         kind = "evaluation" if kind == "training" and _is_evaluation_log(name, head) else kind
         hits: list[tuple[int, dict[str, Any]]] = []
-        records, distinct = 0, set[int]()
+        records, distinct, close = 0, set[int](), list[tuple[int, dict[str, Any]]]()
         for document in checker.read_file(path, report, FILE_LIMIT):
             scan.documents += 1
-            matches = index.search(document)
+            matches: list[tuple[int, dict[str, Any]]] = []
+            for match in index.search(document):
+                (matches if match["kind"] == "copy" else close).append((match["line"], match))
             records += bool(matches)
-            for match in matches:
+            for _, match in matches:
                 if match["ref_index"] not in distinct and len(hits) < SHOWN:
                     hits.append((match["line"], match))
                 distinct.add(match["ref_index"])
@@ -204,6 +206,7 @@ def scan_task(task: Path, test_data: Path, scripts: list[Script], checker: Any) 
             scan.most = max(scan.most, records)
         for line, match in hits:
             scan.findings.append(_finding(items, match, name, line, kind, len(distinct), records))
+        scan.findings += _close(items, close, distinct, name, kind)
     scan.files = report.files
     scan.not_scanned = [(_relative(path, task), reason) for path, reason in report.not_scanned]
     return scan
@@ -248,13 +251,39 @@ def _finding(
     )  # fmt: skip
 
 
+def _close(
+    items: list[Any], close: list[tuple[int, dict[str, Any]]], copied: set[int], name: str, kind: str
+) -> list[Finding]:
+    """What is like test items without being a copy: a hint for each manner, since people and templates write alike."""
+    words = {
+        "numbers": "test items with other numbers",
+        "near": "test items with some words changed",
+        "code": "functions with the syntax tree of test items'",
+    }
+    found = []
+    for manner, said in words.items():
+        first: dict[int, int] = {}
+        for line, match in close:
+            if match["kind"] == manner and match["ref_index"] not in copied:
+                first.setdefault(match["ref_index"], line)
+        if first and kind == "training":
+            shown = ", ".join(_item_name(items, number) for number in list(first)[:SHOWN])
+            found.append(Finding(
+                rule=f"contamination.{manner}", weight="hint", words=f"{said}: {len(first)} ({shown})",
+                file=sanitize(name, limit=300, newlines=False), line=next(iter(first.values())),
+                item=_item_name(items, next(iter(first))),
+            ))  # fmt: skip
+    return found
+
+
 def scan_trace(trace: Path, test_data: Path, checker: Any) -> Finding | None:
     """One hint that names how many benchmark items occur in the trace, and where the first ones do."""
     index, items = build_index(test_data, checker)
     first: dict[int, int] = {}
     for document in checker.read_file(str(trace), checker.Report(), FILE_LIMIT, True):
         for match in index.search(document):
-            first.setdefault(match["ref_index"], match["line"])
+            if match["kind"] == "copy":
+                first.setdefault(match["ref_index"], match["line"])
     if not first:
         return None
     shown = ", ".join(f"{_item_name(items, number)} in line {line}" for number, line in list(first.items())[:SHOWN])

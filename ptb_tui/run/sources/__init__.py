@@ -26,7 +26,7 @@ from ptb_tui.core.settings import Settings
 from ptb_tui.core.spec import Problem, RunSpec
 from ptb_tui.sandbox.base import Bind, Sandbox
 
-SOURCES = ("cli", "login", "endpoint", "model")
+SOURCES = ("cli", "login", "endpoint", "measuring", "model")
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,12 @@ from ptb_tui.content.agents import Agent, load_agent
 from ptb_tui.content.lookup import Content
 from ptb_tui.core.errors import PtbError, StepError
 from ptb_tui.core.spec import Problem
+from ptb_tui.run.graders import NAME
 from ptb_tui.run.sources import Look, Provision, Ready
 from ptb_tui.sandbox.bubblewrap import PORT
 
 VARIABLE = "PTB_ENDPOINT"
+JUDGES = "openai_api"  # the judges' engine of that name
 WITHOUT = ("cursor-agent", "grok")  # CLIs that talk to their own service alone
 # The URL ends up in files of several CLIs: what would need quoting in one of them is no part of it.
 _URL = re.compile(r"https?://[A-Za-z0-9._~:/\[\]%@+-]{1,500}")
@@ -43,8 +45,9 @@ def resolve(agent: Agent, *tables: Mapping[str, str]) -> dict[str, str]:
 
 
 def unknown(names: Iterable[str], content: Content, where: str) -> list[Problem]:
-    """Keys of a table that are neither an agent nor the CLI of one: what they promise would not happen."""
-    known: set[str] = set()
+    """Keys of a table that are neither an agent, nor the CLI of one, nor the graders' or the judges': what they promise
+    would not happen."""
+    known: set[str] = {NAME, JUDGES}
     for name in content.names("agents") if names else ():
         known.add(name)
         try:

@@ -74,7 +74,7 @@ def look_at(look: Look) -> Standing:
 def problems(look: Look) -> list[Problem]:
     """A login that is missing or over stands in the way; what the agent can do with it is said."""
     use = look.agent.credential
-    found = [*_judge_problems(look)]
+    found = [*judge_problems(look)]
     if not use.is_login:
         return found
     state = look_at(look)
@@ -90,12 +90,12 @@ def problems(look: Look) -> list[Problem]:
     return found
 
 
-def _judge_problems(look: Look) -> list[Problem]:
+def judge_problems(look: Look) -> list[Problem]:
     """Judges that log in need a login that stands well, and better one that is not the agents'."""
     found, seen = list[Problem](), set[str]()
     agents = look_at(look) if look.agent.credential.is_login else None
     for plan in look.spec.judges:
-        if plan.engine != "codex":
+        if "codex" not in plan.engines:
             continue
         try:
             use = load_judge(look.content, plan.judge).spec.credential

@@ -7,7 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from ptb_tui.content.fingerprint import reference
 from ptb_tui.content.lookup import Content
+from ptb_tui.content.protocols import Protocol
 from ptb_tui.content.tasks import Task
 from ptb_tui.core import files
 from ptb_tui.core.errors import PtbError, StepError
@@ -46,6 +48,27 @@ def read_spec(ptb: Path) -> RunSpec:
         raise StepError(f"{ptb / 'spec.json'} cannot be read: {error}") from error
 
 
+def same_benchmark(spec: RunSpec, content: Content, protocol: Protocol, task: Task) -> None:
+    """StepError unless content and items are those that the run was submitted with: what is prepared, judged and
+    evaluated is one benchmark, whatever is edited meanwhile. What names no digest is not compared."""
+    now = reference(content, protocol, task, spec.prompt)
+    if now.fingerprint != spec.protocol.fingerprint:
+        raise StepError(
+            f"the content has fingerprint {now.fingerprint}; the run was submitted with {spec.protocol.fingerprint}:"
+            " its frozen copy was changed",
+            cause="content_changed",
+        )
+    if spec.protocol.data and now.data != spec.protocol.data:
+        places = ", ".join(str(path) for path in task.beside.values()) or f"none for {task.name}"
+        raise StepError(f"the items are not those that the run was submitted with ({places})", cause="content_changed")
+
+
+def template_of(protocol: Protocol, base_model: str) -> dict[str, str]:
+    """What tells an evaluation script, the agent's and ours, the chat template of the assigned base model (E §1.6)."""
+    name = protocol.templates.get(base_model, "")
+    return {"PTB_TEMPLATE": name} if name else {}
+
+
 def base_model_folder(content: Content, model: str) -> Path | None:
     """The folder of a base model `local/NAME`; None for one of the hub."""
     organisation, _, name = model.partition("/")
@@ -61,14 +84,15 @@ def lay_out_task(work: Path, task: Task, content: Content, script: Path) -> None
     """Fill a task folder: the evaluation script under the name it has, and what goes beside it (H §1.3)."""
     work.mkdir(parents=True, exist_ok=True)
     unwanted = shutil.ignore_patterns("__pycache__", ".*")
-    pairs = (
-        (content.shared("tasks/shared"), work),
-        (content.shared("tasks/templates"), work / "templates"),
+    for folder, target in (("tasks/shared", work), ("tasks/templates", work / "templates")):
+        for name, path in content.overlay(folder).items():
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, target / name)
+    for source, target in (
         (task.folder / "evaluation_code", work / "evaluation_code"),
         (task.folder / "task_context", work),
-    )
-    for source, target in pairs:
-        if source is not None and source.is_dir():
+    ):
+        if source.is_dir():
             shutil.copytree(source, target, dirs_exist_ok=True, ignore=unwanted)
     if not script.is_file():
         raise StepError(f"{script}: task {task.name} lacks its evaluation script", cause="prepare_failed")

@@ -13,16 +13,21 @@ import socket
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from ptb_tui.content.agents import load_agent
+from ptb_tui.content.datafile import TEST_DATA
+from ptb_tui.content.items import check, data_facts
 from ptb_tui.content.lookup import Content
-from ptb_tui.content.prompt import PromptFacts, build_prompt
-from ptb_tui.content.protocols import fingerprint, load_protocol
+from ptb_tui.content.prompt import prompt_of
+from ptb_tui.content.protocols import load_protocol
 from ptb_tui.content.tasks import load_task
+from ptb_tui.content.tools import single_file
 from ptb_tui.core import clock, files, names, settings
+from ptb_tui.core.datastore import data_store
 from ptb_tui.core.errors import PtbError, StepError
 from ptb_tui.core.layout import RunFiles
 from ptb_tui.core.spec import RunSpec
@@ -31,7 +36,7 @@ from ptb_tui.run.sandboxes import for_run, root_of
 from ptb_tui.run.site_words import site_word
 from ptb_tui.run.sources import Look, Provision, Ready, gather
 from ptb_tui.run.sources.login import agent_keys, for_network, listen_port
-from ptb_tui.run.steps import base_model_folder, lay_out_task
+from ptb_tui.run.steps import base_model_folder, lay_out_task, same_benchmark, template_of
 from ptb_tui.sandbox.base import Request
 from ptb_tui.sandbox.select import OVER_IMAGES
 
@@ -40,15 +45,15 @@ RESERVE_FACTOR = 1.2
 STARTERS = ("agent_start.sh", "check_cuda.py", "system_monitor.sh")  # of agents/_shared, run before the agent
 
 
-def timer_script(hours: float) -> str:
+def timer_script(hours: float, start: int | None = None) -> str:
     """`timer.sh` (H §1.6): prints the time left as H:MM, or that it has run out.
 
-    The line `start=` gets the second in which the agent is executed from whoever executes it (`agent_start.sh`); until
-    then the time counts from when the file was written.
+    Without `start`, a second of the epoch, the line `start=` gets the second in which the agent is executed from
+    whoever executes it (`agent_start.sh`); until then the time counts from when the file was written.
     """
     return (
         "#!/bin/bash\n"
-        "start=\n"
+        f"start={'' if start is None else start}\n"
         f'left=$(( ${{start:-$(stat -c %Y "$0")}} + {round(hours * 3600)} - $(date +%s) ))\n'
         'if [ "$left" -le 0 ]; then\n'
         "    echo 'Timer expired!'\n"
@@ -62,19 +67,24 @@ def timer_script(hours: float) -> str:
 def populate(plan: Look, home: Path) -> None:
     """Fill the sandbox's home. StepError names a file that is missing."""
     task, content = plan.task, plan.content
+    check(task)
     lay_out_task(home / "task", task, content, task.folder / "evaluate.py")
-    if "contamination_check.py" in plan.protocol.kit:
+    for name, path in task.beside.items():
+        if name != TEST_DATA or TEST_DATA in plan.protocol.kit or task.data is None:
+            shutil.copyfile(path, home / name)
+    if task.checked(plan.protocol.kit):
         tool = content.file("judges/tools/contamination_check.py")
-        if tool is None or task.test_data is None:
-            what = "judges/tools/contamination_check.py" if tool is None else str(task.folder / "test_data.json")
-            raise StepError(f"{what} is missing; `ptb-tui data fetch {task.name}`", cause="prepare_failed")
-        text = tool.read_text("utf-8")
+        if tool is None:
+            raise StepError("judges/tools/contamination_check.py is in no content folder", cause="prepare_failed")
+        text = single_file(tool)
         default = f'DEFAULT_MODE = "{plan.protocol.checker_mode}"'
         (home / tool.name).write_text(text.replace('DEFAULT_MODE = "strict"', default, 1), "utf-8")
-        shutil.copy(task.test_data, home / "test_data.json")
     (home / "agent").mkdir()
     for file in plan.agent.files:
         shutil.copy(file, home / "agent" / file.name)
+    for target, file in plan.agent.home.items():
+        (home / target).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, home / target)
     shutil.copy(plan.agent.solve, home / "agent_solve.sh")
     for name in STARTERS:
         shared = content.file(f"agents/_shared/{name}")
@@ -82,25 +92,6 @@ def populate(plan: Look, home: Path) -> None:
             raise StepError(f"agents/_shared/{name} is missing", cause="prepare_failed")
         shutil.copy(shared, home / "agent" / name)
     (home / "hf_cache").mkdir()
-
-
-def _prompt(plan: Look) -> str:
-    path = plan.content.file(f"tasks/prompts/{plan.protocol.prompt}")
-    if path is None:
-        raise StepError(f"no prompt tasks/prompts/{plan.protocol.prompt}", cause="prepare_failed")
-    spec = plan.spec
-    facts = PromptFacts(
-        agent=spec.agent,
-        base_model=spec.base_model,
-        benchmark=plan.task.label,
-        hours=names.format_hours(spec.hours),
-        gpus=spec.gpus,
-        inspect=plan.task.file.inspect,
-        has_test_data=plan.task.test_data is not None,
-        grading_keys=plan.task.info.required_api_keys,
-        datetime=clock.utc_text(),
-    )
-    return build_prompt(path.read_text("utf-8"), facts)
 
 
 def _reserve(run: RunFiles, model: Path | None) -> None:
@@ -145,11 +136,13 @@ def _launch(plan: Look, ready: Ready, given: Provision, bundle: Path, gpus: tupl
         "PATH": ":".join(dict.fromkeys(path)),
         "HOME": inside,
         "LANG": "C.UTF-8",
-        "PROMPT": _prompt(plan),
+        "PROMPT": prompt_of(plan.content, spec, plan.task, plan.protocol),
         "AGENT_CONFIG": spec.config,
         "NUM_GPUS": str(spec.gpus),
         "PTB_GPU_NAME": site_word(plan.root, plan.settings, "gpu_name"),
         "HF_HOME": f"{inside}/hf_cache",
+        "PTB_BASE_MODEL": spec.base_model,
+        **template_of(plan.protocol, spec.base_model),
         "VLLM_API_KEY": "inspectai",
         "PYTHONNOUSERSITE": "1",
         **plan.agent.env,
@@ -210,11 +203,10 @@ def prepare(run: RunFiles, scratch: Path, gpus: tuple[str, ...]) -> None:
     """Prepare one agent step. StepError or another PtbError; nothing outside scratch and the queue folder changes."""
     spec = RunSpec.model_validate_json(run.spec.read_bytes())
     content = Content.of()
-    task = load_task(content, spec.benchmark)
-    protocol = load_protocol(content, spec.protocol.name)
-    if fingerprint(content, protocol, task) != spec.protocol.fingerprint:
-        raise StepError("the content differs from what the run was submitted with", cause="prepare_failed")
     root = root_of(run)
+    task = load_task(content, spec.benchmark, data_store(root.path))
+    protocol = load_protocol(content, spec.protocol.name)
+    same_benchmark(spec, content, protocol, task)
     agent = load_agent(content, spec.agent)
     plan = Look(root, spec, agent, task, protocol, content, settings.load(cwd=Path("/")))
     ready = Ready(scratch, for_run(root, spec, content))
@@ -234,7 +226,7 @@ def prepare(run: RunFiles, scratch: Path, gpus: tuple[str, ...]) -> None:
     launch = _launch(plan, ready, given, bundle, gpus)
     image = spec.images.get("agent", "") if ready.sandbox.name in OVER_IMAGES else ""
     seen = {"sandbox": launch["sandbox"], "network": launch["network"], **({"image": image} if image else {})}
-    files.replace(run.ptb / "provenance.json", files.dump({"v": 1, **seen, **facts}))
+    files.replace(run.ptb / "provenance.json", files.dump({"v": 1, **seen, **facts, "data": data_facts(task)}))
     public = scratch / "public"
     public.mkdir()
     hours = names.format_hours(spec.hours)
@@ -244,7 +236,8 @@ def prepare(run: RunFiles, scratch: Path, gpus: tuple[str, ...]) -> None:
     (public / "error.log").write_text("", "utf-8")
     (public / "prompt.txt").write_text(str(launch["prompt"]), "utf-8")
     timer = scratch / "home" / "task" / "timer.sh"
-    timer.write_text(timer_script(spec.hours), "utf-8")
+    began = int(time.time()) if protocol.timer == "prepare" else None  # as in the original, whose preparation counts
+    timer.write_text(timer_script(spec.hours, began), "utf-8")
     timer.chmod(timer.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
     files.replace(scratch / "launch.json", files.dump(launch), mode=0o600)
 

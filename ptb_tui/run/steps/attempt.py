@@ -1,7 +1,11 @@
-"""One attempt of the final evaluation: a fresh home, the hidden script in the sandbox, its log, its metrics (E §1.7.4).
+"""One attempt of the final evaluation: its phases one after another, each in a fresh home and a sandbox of its own, one
+log, and the result through a channel of ours (E §1.7.4).
 
-Everything the script printed, servers included, is in the log of the attempt (case C02). Whatever it leaves running
-is ended with it (case C01).
+Everything the script printed, servers included, is in the log of the attempt (case C02). The result is what the script
+wrote to the descriptor that it got as standard input: no file of the model's or of the task's folder is ever read for
+it.
+
+    <evaluation>/final_eval_seed<S>_<N>.txt   kept/seed<S>-<tokens>/…   (what a phase left for the next, or a repeat)
 """
 
 from __future__ import annotations
@@ -11,48 +15,46 @@ import math
 import os
 import shlex
 import shutil
-import signal
-import stat
-import subprocess
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import islice
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from ptb_tui.content.lookup import Content
 from ptb_tui.content.tasks import Task
 from ptb_tui.core import clock, files
+from ptb_tui.core.causes import cause as cause_row
+from ptb_tui.core.errors import StepError
+from ptb_tui.evaluation import easing
 from ptb_tui.evaluation.classify import last_words
-from ptb_tui.evaluation.final import AttemptResult
-from ptb_tui.evaluation.seeds import problem_of
-from ptb_tui.run import processes
+from ptb_tui.evaluation.final import Attempt, AttemptResult
+from ptb_tui.evaluation.grading import explained
+from ptb_tui.run import hubview
 from ptb_tui.run.erasing import erase
 from ptb_tui.run.sources.model import TARGET as MODEL_TARGET
-from ptb_tui.run.steps import lay_out_task
-from ptb_tui.sandbox import base
-from ptb_tui.sandbox.base import Bind, Request, Sandbox, apply_limits
+from ptb_tui.run.steps import channel, kept, lay_out_task, running
+from ptb_tui.run.steps.attendant import Companion
+from ptb_tui.run.steps.phases import Extra, Phase
+from ptb_tui.sandbox.base import Bind, Request, Sandbox
+from ptb_tui.supplies import hub
+from ptb_tui.traces.redact import Redactor
 
-TERM_GRACE_S = 30.0
-KILL_GRACE_S = 10.0
-_LOG_BYTES = 256 << 20  # of inspect's own logs that are kept for one seed
-_LOGS = 1000
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_LEDGER_BYTES = 8 << 20
 _SCRIPT = "evaluate_final_eval.py"
+_CACHES = {"VLLM_CACHE_ROOT": "vllm", "TRITON_CACHE_DIR": "triton", "TORCHINDUCTOR_CACHE_DIR": "inductor"}
 
 
 def fill_home(home: Path, task: Task, content: Content) -> None:
-    """Lay out what the evaluation script finds: beside it the shared files and templates, test items one above."""
+    """Lay out what the evaluation script finds: beside it the shared files and templates, the items one above."""
     lay_out_task(home / "task", task, content, task.final_script)
     if task.final_script.name != _SCRIPT:
         os.rename(home / "task" / task.final_script.name, home / "task" / _SCRIPT)
-    if task.test_data is not None:
-        shutil.copyfile(task.test_data, home / "test_data.json")
+    for name, path in task.beside.items():
+        shutil.copyfile(path, home / name)
 
 
-def environment(home: str, path: Sequence[str], extra: Mapping[str, str]) -> dict[str, str]:
-    """The complete environment of an attempt."""
+def environment(home: str, cache: str, path: Sequence[str], extra: Mapping[str, str]) -> dict[str, str]:
+    """The complete environment of an attempt. `cache` is the evaluation's own folder for what servers compile."""
     return {
         "PATH": ":".join(dict.fromkeys(path)),
         "HOME": home,
@@ -63,40 +65,21 @@ def environment(home: str, path: Sequence[str], extra: Mapping[str, str]) -> dic
         "PYTHONNOUSERSITE": "1",
         "PYTHONUNBUFFERED": "1",
         "TOKENIZERS_PARALLELISM": "false",
+        "XDG_CACHE_HOME": cache,
+        "FLASHINFER_WORKSPACE_BASE": cache,
+        **{name: f"{cache}/{below}" for name, below in _CACHES.items()},
+        channel.VARIABLE: channel.DESCRIPTOR,
         **extra,
     }
 
 
-def end_tree(command: subprocess.Popen[bytes], runtime: str, spare: set[int], grace: float) -> None:
-    """TERM to everything an attempt started but what holds its sandbox, KILL after `grace` seconds."""
-    tree = [pid for pid in processes.descendants(os.getpid()) if pid not in spare]
-    for pid in processes.polite(tree, runtime):
-        processes.send(pid, signal.SIGTERM)
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        command.wait(grace)
-    kill_rest(command, spare)
-
-
-def kill_rest(command: subprocess.Popen[bytes], spare: set[int]) -> list[int]:
-    """KILL what is left of an attempt, daemons included; returns what would not die within some seconds."""
-    limit = clock.monotonic() + KILL_GRACE_S
-    while tree := [pid for pid in processes.descendants(os.getpid()) if pid not in spare]:
-        if clock.monotonic() > limit:
-            return tree
-        for pid in tree:
-            processes.send(pid, signal.SIGKILL)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            command.wait(0.05)
-        for pid in tree:
-            if pid != command.pid:
-                with contextlib.suppress(ChildProcessError):
-                    os.waitpid(pid, os.WNOHANG)
-    return []
-
-
 @dataclass(frozen=True, slots=True)
 class Attempts:
-    """Makes attempts on one model; an instance is the `run_attempt` of `evaluation.final.run_final`."""
+    """Makes attempts on one model; an instance is the `run_attempt` of `evaluation.final.run_final`.
+
+    `scratch` is a folder of ours on local disk, `out_dir` the evaluation's own, `values` the site's settings, from
+    which a phase gets the keys that it names.
+    """
 
     task: Task
     content: Content
@@ -110,140 +93,281 @@ class Attempts:
     ends: float = math.inf  # on `clock.monotonic`; no attempt goes on beyond it
     limit: int = -1
     gpus: tuple[str, ...] = ()
-    keys: Mapping[str, str] = field(default_factory=dict)
+    template: Mapping[str, str] = field(default_factory=dict)  # what says which chat template the base model has
+    phases: tuple[Phase, ...] = (Phase(),)
+    values: Mapping[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
-    def request(self, place: Path, seed: int, max_tokens: int | None) -> Request:
+    @property
+    def eases(self) -> tuple[dict[str, Any], ...]:
+        """What the levels of easing set (`evaluation.easing`)."""
+        return easing.levels((self.task.file.model_extra or {}).get("evaluate"))
+
+    def request(self, place: Path, attempt: Attempt, phase: Phase, extra: Extra) -> Request:
         """What the sandbox is asked for."""
         home, inside = place / "home", self.sandbox.home_inside(place / "home")
-        binds: list[Bind] = []
-        model, base = str(self.model_dir), str(self.base_dir) if self.base_dir else ""
+        binds, model, base = self._models(inside) if phase.model else ([], "final_model", "")
+        cache = self.scratch / "cache"
+        cache.mkdir(mode=0o700, exist_ok=True)
         if self.sandbox.isolated:
-            model = "final_model"
-            binds.append(Bind(self.model_dir, f"{inside}/task/final_model"))
-            if self.base_dir is not None:
-                base = MODEL_TARGET
-                binds.append(Bind(self.base_dir, base))
+            if phase.model:  # what a model's server wrote is nothing for a phase with a key
+                binds.append(Bind(cache, f"{inside}/.cache", writable=True))
+            binds += self._shown(attempt, phase, f"{inside}/task")
         argv = [self.sandbox.python(), _SCRIPT, "--model-path", model, "--templates-dir", "templates/"]
         argv += ["--limit", str(self.limit)]
         if self.task.final_script.name == _SCRIPT:
-            argv += ["--seed", str(seed)]
-        if max_tokens is not None:
-            argv += [self.task.file.final.tokens_flag, str(max_tokens)]
-        argv += ["--json-output-file", "metrics.json"]
-        extra = {"PTB_BASE_MODEL": self.base_model, **self.keys}
+            argv += ["--seed", str(attempt.seed)]
+        if attempt.max_tokens is not None:
+            argv += [self.task.file.final.tokens_flag, str(attempt.max_tokens)]
+        argv += easing.arguments(self.eases, attempt.ease)
+        if phase == self.phases[-1]:
+            argv += ["--json-output-file", channel.RESULT]
+        env = {"PTB_BASE_MODEL": self.base_model, **self.template, **phase.env, **extra.env}
+        env |= {name: self.values[name] for name in phase.keys if self.values.get(name)}
         if base:
-            extra["PTB_BASE_MODEL_PATH"] = base
+            env["PTB_BASE_MODEL_PATH"] = base
+        if not self.task.file.needs and phase.model:  # the script finds its items by itself
+            binds += hubview.lay_out(hub.home(self.values), home / "hf_cache", isolated=self.sandbox.isolated).binds
+            env["HF_HOME"] = f"{inside}/hf_cache"
         if self.gpus:
-            extra["CUDA_VISIBLE_DEVICES"] = ",".join(self.gpus)
+            env["CUDA_VISIBLE_DEVICES"] = ",".join(self.gpus)
+        if not self.sandbox.isolated and (mark := os.environ.get("PTB_STEP")):
+            env["PTB_STEP"] = mark  # what it leaves is found by it, should we be killed
+        ports = _loopback(phase) if self.sandbox.isolated else ()
         return Request(
-            argv=tuple(argv),
+            argv=(*argv, *phase.arguments),
             home=home,
             workdir="task",
-            binds=tuple(binds),
-            env=environment(inside, self.sandbox.path(), extra),
-            gpus=self.gpus,
-            network="none",
+            binds=(*binds, *phase.binds, *extra.binds),
+            env=environment(
+                inside, f"{inside}/.cache" if self.sandbox.isolated else str(cache), self.sandbox.path(), env
+            ),
+            gpus=self.gpus if phase.model else (),
+            network=phase.network,
+            gateway_socket=place / "gateway" / "gateway.sock" if phase.network == "gateway" else None,
+            reach=ports if phase.network == "gateway" else (),
             tmp=place / "tmp",
             scratch=place / "sandbox",
         )
 
-    def __call__(self, seed: int, stage: int, n: int, max_tokens: int | None) -> AttemptResult:
+    def _models(self, inside: str) -> tuple[list[Bind], str, str]:
+        """Binds of the model and the base model, and the paths under which the script finds them."""
+        if not self.sandbox.isolated:
+            return [], str(self.model_dir), str(self.base_dir) if self.base_dir else ""
+        binds = [Bind(self.model_dir, f"{inside}/task/final_model")]
+        if self.base_dir is None:
+            return binds, "final_model", ""
+        return [*binds, Bind(self.base_dir, MODEL_TARGET)], "final_model", MODEL_TARGET
+
+    def __call__(self, attempt: Attempt) -> AttemptResult:
         """One attempt. StepError when the sandbox cannot be had; OSError when our own folders cannot be written."""
-        place = self.scratch / f"attempt-{seed}-{n}"
+        log = self.out_dir / f"final_eval_seed{attempt.seed}_{attempt.n}.txt"
+        _set_aside(log)
+        start = clock.monotonic()
+        result = AttemptResult(None, 0, "eval_failed", "the task has no phases", "no phases")
+        with open(log, "xb", buffering=0) as out:
+            for phase in self.phases:
+                if phase.once and self._mark(attempt, phase).exists():
+                    out.write(f"[ptb] {phase.name}: done by an earlier attempt\n".encode())
+                    continue
+                left = min(start + self.timeout_s, self.ends) - clock.monotonic()
+                result = self._phase(attempt, phase, log, out, left)
+                if result.metrics is None:
+                    break
+        seconds = clock.monotonic() - start
+        if result.metrics is None:
+            erase(self.scratch / "cache")  # what a server that crashed left half compiled helps no other one
+            return AttemptResult(None, seconds, result.cause, result.words, result.key, result.timed_out, result.kind)
+        files.replace(self.out_dir / f"metrics_seed{attempt.seed}.json", files.dump(result.metrics))
+        return AttemptResult(result.metrics, seconds)
+
+    def _phase(self, attempt: Attempt, phase: Phase, log: Path, out: IO[bytes], left: float) -> AttemptResult:
+        """One phase; its metrics are empty unless it is the last."""
+        place = self.scratch / f"attempt-{attempt.seed}-{attempt.n}-{phase.name}"
+        self._take_cache(attempt, phase, place)  # of a driver that was killed
         erase(place)
         (place / "tmp").mkdir(parents=True)
         fill_home(place / "home", self.task, self.content)
-        request = self.request(place, seed, max_tokens)
-        command = self.sandbox.command(request)
-        self.notes[:] = list(dict.fromkeys([*self.notes, *command.notes]))
-        log = self.out_dir / f"final_eval_seed{seed}_{n}.txt"
-        start = clock.monotonic()
-        with open(log, "xb", buffering=0) as out:
-            out.write(f"[ptb] seed {seed}, attempt {n}, stage {stage}: {shlex.join(request.argv)}\n".encode())
-            spare = set(processes.descendants(os.getpid()))
-            stamp = base.stamp(command.began) if command.began else 0
+        self._give(attempt, phase, place / "home" / "task")
+        with contextlib.ExitStack() as stack:
+            extra = stack.enter_context(phase.beside(place / "beside", self.sandbox)) if phase.beside else Extra()
+            companion = stack.enter_context(self._gateway(attempt, phase, place))
+            request = self.request(place, attempt, phase, extra)
+            command = self.sandbox.command(request)
+            self.notes[:] = list(dict.fromkeys([*self.notes, *command.notes]))
+            out.write(_headline(attempt, phase, request, self.phases))
+            printed = out.tell()
+            result_fd = channel.opened()
+            stack.callback(os.close, result_fd)
             try:
-                child = subprocess.Popen(
-                    command.argv,
-                    cwd=command.cwd,
-                    env=command.env,
-                    stdin=subprocess.DEVNULL,
-                    stdout=out,
-                    stderr=out,
-                    start_new_session=True,
-                    preexec_fn=lambda: apply_limits(command.limits),
+                ended = running.run(
+                    command,
+                    self.sandbox.runtime,
+                    out,
+                    result_fd,
+                    max(0.0, left),
+                    helpers=lambda: (*extra.pids(), *(companion.pids if companion else ())),
+                    tend=companion.tend if companion else lambda: None,
                 )
-            except (OSError, subprocess.SubprocessError) as error:
-                words = f"the evaluation could not be started: {error}"
-                out.write(f"[ptb] sandbox: {words}\n".encode())
-                return AttemptResult(None, clock.monotonic() - start, "sandbox", words, "not started")
-            timed_out = ""
-            try:
-                child.wait(max(0.0, min(self.timeout_s, self.ends - clock.monotonic())))
-            except subprocess.TimeoutExpired:
-                timed_out = f"no result within {self.timeout_s:g} s"
-                if clock.monotonic() >= self.ends:
-                    timed_out = f"stopped after {clock.monotonic() - start:.0f} s: the time of the step is used up"
-                out.write(f"\n[ptb] {timed_out}\n".encode())
-                end_tree(child, self.sandbox.runtime, spare, TERM_GRACE_S)
-            if stuck := kill_rest(child, spare):
-                out.write(f"\n[ptb] processes that cannot be killed: {stuck}; the machine needs a restart\n".encode())
-        seconds = clock.monotonic() - start
-        if stamp and command.began and base.stamp(command.began) == stamp and not timed_out:
-            line = last_words(log, rc=child.returncode, signal=None, grader=False).line
-            return AttemptResult(None, seconds, "sandbox", f"the sandbox did not start: {line}", "not started")
-        result = self._result(place, log, child.returncode, seconds, timed_out, seed)
+            except running.NotStarted as error:
+                out.write(f"[ptb] sandbox: {error}\n".encode())
+                return AttemptResult(None, 0, "sandbox", str(error), "not started", kind="sandbox")
+            finally:
+                self._take_cache(attempt, phase, place)
+            _without_keys(log, printed, {name: self.values.get(name, "") for name in phase.keys})
+            out.seek(0, os.SEEK_END)
+            result = self._result(phase, log, out, ended, channel.read(result_fd) if phase == self.phases[-1] else None)
+        if result.metrics is not None:
+            kept.keep_inspect_logs(place / "home", self.out_dir / "inspect_logs" / f"seed{attempt.seed}")
+            if left_out := self._take(phase.keep, place, self._kept(attempt) / "keep"):
+                words = f"it ended well but left no {left_out[0]}"
+                result = AttemptResult(None, ended.seconds, "eval_failed", words, words, kind="metrics")
+            elif phase.once:
+                files.replace(self._mark(attempt, phase), "")
         erase(place)
         return result
 
     def _result(
-        self, place: Path, log: Path, code: int | None, seconds: float, timed_out: str, seed: int
+        self, phase: Phase, log: Path, out: IO[bytes], ended: running.Ended, said: bytes | None
     ) -> AttemptResult:
-        if timed_out:
-            return AttemptResult(
-                None, seconds, "eval_failed", f"no result within {self.timeout_s:g} s", "timeout", True
-            )
-        work = place / "home" / "task"
-        problem = ""
-        if code == 0:
-            metrics: Any = files.read_json(work / "metrics.json", 1 << 20)
-            if metrics is None:
-                problem = "it ended well but left no readable metrics"
-            elif not (problem := problem_of(metrics)):
-                keep_inspect_logs(place / "home", self.out_dir / "inspect_logs" / f"seed{seed}")
-                files.replace(self.out_dir / f"metrics_seed{seed}.json", files.dump(metrics))
-                return AttemptResult(metrics, seconds)
-            return AttemptResult(None, seconds, "eval_failed", problem, f"metrics {problem}")
-        killed = -code if code is not None and code < 0 else None
-        words = last_words(log, rc=code, signal=killed, grader=bool(self.task.info.required_api_keys))
-        return AttemptResult(None, seconds, words.cause, words.line, words.key)
+        if ended.stuck:
+            words = f"processes that cannot be killed: {list(ended.stuck)}; the machine needs a restart"
+            out.write(f"\n[ptb] {words}\n".encode())
+        if ended.late:
+            if clock.monotonic() >= self.ends:
+                words = f"{ended.late}: the time of the step is used up"
+                out.write(f"\n[ptb] {words}\n".encode())
+                return AttemptResult(None, ended.seconds, "step_limit", words, "step limit", True)
+            words = f"no result within {self.timeout_s:g} s"
+            out.write(f"\n[ptb] {words}\n".encode())
+            return _blamed(phase, AttemptResult(None, ended.seconds, "eval_failed", words, "timeout", True, "timeout"))
+        if not ended.began:
+            line = last_words(log, rc=ended.code, signal=None).line
+            words = f"the sandbox did not start: {line}"
+            return AttemptResult(None, ended.seconds, "sandbox", words, "not started", kind="sandbox")
+        if ended.code != 0:
+            killed = -ended.code if ended.code is not None and ended.code < 0 else None
+            found = last_words(log, rc=ended.code, signal=killed, grader=bool(phase.keys))
+            words = explained(found.line) if found.kind == "grader" else found.line
+            result = AttemptResult(None, ended.seconds, found.cause, words, found.key, kind=found.kind)
+            return _blamed(phase, result)
+        if said is None:
+            return AttemptResult({}, ended.seconds)
+        metrics, problem = channel.metrics_of(said)
+        if problem:
+            return AttemptResult(None, ended.seconds, "eval_failed", problem, f"metrics {problem}", kind="metrics")
+        return AttemptResult(metrics, ended.seconds)
 
+    def _kept(self, attempt: Attempt) -> Path:
+        return self.out_dir / "kept" / f"seed{attempt.seed}-{attempt.max_tokens or 'default'}"
 
-def keep_inspect_logs(home: Path, target: Path) -> None:
-    """Keep inspect's own logs of a measured seed, `task/logs` of the home: regular files only, bounded in size and
-    number. What runs in an attempt may have put links in the place of both folders.
-    """
-    room = _LOG_BYTES
-    with contextlib.ExitStack() as stack:
-        folder = -1
-        try:
-            for part in (home, "task", "logs"):
-                folder = os.open(part, _FOLDER, dir_fd=None if folder < 0 else folder)
-                stack.callback(os.close, folder)
-            with os.scandir(folder) as found:
-                names = sorted(entry.name for entry in islice(found, _LOGS))
-        except OSError:
-            return
+    def _mark(self, attempt: Attempt, phase: Phase) -> Path:
+        return self._kept(attempt) / f"{phase.name}.done"
+
+    def _cache(self, attempt: Attempt, phase: Phase) -> Path:
+        return self._kept(attempt) / f"cache-{phase.name}"
+
+    def _binds_cache(self, phase: Phase) -> bool:
+        """Whether a phase works in its cache itself, so that a kill loses nothing: only one without the model may."""
+        return self.sandbox.isolated and not phase.model
+
+    def _shown(self, attempt: Attempt, phase: Phase, work: str) -> list[Bind]:
+        if not self._binds_cache(phase):
+            return []
+        places = [(self._cache(attempt, phase) / name, f"{work}/{name}") for name in phase.cache]
+        for source, _ in places:
+            source.mkdir(parents=True, exist_ok=True)
+        return [Bind(source, target, writable=True) for source, target in places]
+
+    def _give(self, attempt: Attempt, phase: Phase, work: Path) -> None:
+        sources = [self._kept(attempt) / "keep"]
+        if self._binds_cache(phase):
+            for name in phase.cache:
+                (work / name).mkdir(parents=True, exist_ok=True)
+        else:
+            sources.append(self._cache(attempt, phase))
+        for source in sources:
+            if source.is_dir():
+                shutil.copytree(source, work, dirs_exist_ok=True)
+
+    def _take_cache(self, attempt: Attempt, phase: Phase, place: Path) -> None:
+        if not self._binds_cache(phase):
+            self._take(phase.cache, place, self._cache(attempt, phase))
+
+    def _take(self, names: Sequence[str], place: Path, target: Path) -> list[str]:
+        """Copy what a phase left; the names of what it did not leave."""
+        room, missing = kept.Room(), []
         for name in names:
-            try:
-                with open(os.open(name, _FILE, dir_fd=folder), "rb") as log:
-                    info = os.fstat(log.fileno())
-                    if not stat.S_ISREG(info.st_mode) or info.st_size > room:
-                        continue
-                    target.mkdir(parents=True, exist_ok=True)
-                    with open(target / name, "wb") as out:
-                        shutil.copyfileobj(log, out)
-                    room -= info.st_size
-            except OSError as error:
-                print(f"an inspect log was not kept: {error.strerror}", flush=True)
+            target.mkdir(parents=True, exist_ok=True)
+            if not kept.bring(place / "home" / "task", name, target / name, room):
+                missing.append(name)
+        return missing
+
+    @contextlib.contextmanager
+    def _gateway(self, attempt: Attempt, phase: Phase, place: Path) -> Iterator[Companion | None]:
+        """The companion of a phase that reaches hosts; its ledger stays with the evaluation. StepError."""
+        if phase.network != "gateway" or not self.sandbox.isolated:
+            yield None
+            return
+        (place / "gateway").mkdir(mode=0o700)
+        socket = place / "gateway" / "gateway.sock"
+        settings = {
+            "socket": str(socket),
+            "ledger": str(place / "egress.jsonl"),
+            "allow": list(phase.allow),
+            "also": [f"127.0.0.1:{port}" for port in _loopback(phase)],
+        }
+        files.replace(place / "companion.json", files.dump(settings), mode=0o600)
+        companion = Companion(place)
+        try:
+            companion.ready(socket)
+            yield companion
+        finally:
+            companion.end()
+            if (ledger := files.read_bytes(place / "egress.jsonl", _LEDGER_BYTES)) is not None:
+                files.replace(self.out_dir / f"egress_seed{attempt.seed}_{attempt.n}.jsonl", ledger)
+
+
+def _loopback(phase: Phase) -> tuple[int, ...]:
+    """Ports of this machine's loopback that the phase is to find at its own."""
+    ports = (rule.removeprefix("127.0.0.1:") for rule in phase.allow if rule.startswith("127.0.0.1:"))
+    return tuple(int(port) for port in ports if port.isdecimal())
+
+
+def _blamed(phase: Phase, result: AttemptResult) -> AttemptResult:
+    """A failure with its cause. What fails without the model is no fault of whoever made the model."""
+    if phase.model or cause_row(result.cause).counts != "yes":
+        return result
+    return replace(result, cause="grading_incomplete", kind="grader")
+
+
+def _without_keys(log: Path, start: int, secrets: Mapping[str, str]) -> None:
+    """Take the values of keys out of what a phase has printed from `start` on."""
+    if not any(secrets.values()):
+        return
+    with open(log, "r+b") as file:
+        file.seek(start)
+        clean, found = Redactor(secrets).redact(file.read())
+        if found:
+            file.seek(start)
+            file.write(clean)
+            file.truncate()
+
+
+def _headline(attempt: Attempt, phase: Phase, request: Request, phases: Sequence[Phase]) -> bytes:
+    """The first line of a phase in the log. The words of a command hold no value of a key."""
+    name = f", {phase.name}" if len(phases) > 1 else ""
+    eased = f", eased {attempt.ease} times" if attempt.ease else ""
+    where = f"[ptb] seed {attempt.seed}, attempt {attempt.n}, stage {attempt.stage}{eased}{name}"
+    return f"{where}: {shlex.join(request.argv)}\n".encode("utf-8", "backslashreplace")
+
+
+def _set_aside(log: Path) -> None:
+    """The log of an attempt that was cut off goes out of the way of its repetition."""
+    for number in range(1, 1000):
+        aside = log.with_name(log.name.replace("final_eval_", f"interrupted_{number}_", 1))
+        if not os.path.lexists(log):
+            return
+        if not os.path.lexists(aside):
+            os.rename(log, aside)
+    raise StepError(f"{log} was cut off too often")

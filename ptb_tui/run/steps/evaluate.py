@@ -1,69 +1,52 @@
-"""The step `evaluate#n`: measure the final model of a run (E §1.7, §6; design §5).
+"""The step `evaluate#n`: measure the final model of a run (E §1.7, §6; design §5; docs/decisions/0014).
 
-An evaluation has a folder of its own, `evaluation`, `evaluation_2` …; only a success writes the run's `metrics.json`.
+An evaluation has a folder of its own, `evaluation`, `evaluation_2` … One that was cut off is gone on with. Only a whole
+one, with the seeds and items of the protocol, gives the run its `metrics.json`.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 import os
-import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ptb_tui.content.items import check
 from ptb_tui.content.lookup import Content
 from ptb_tui.content.protocols import Protocol, load_protocol
 from ptb_tui.content.tasks import Task, load_task
-from ptb_tui.core import clock, files, settings
+from ptb_tui.core import clock, events, files, settings
+from ptb_tui.core.datastore import data_store
 from ptb_tui.core.errors import StepError
 from ptb_tui.core.layout import RunFiles
-from ptb_tui.evaluation import final, fingerprint, seeds, validity
+from ptb_tui.evaluation import easing, final, fingerprint, seeds, validity
+from ptb_tui.evaluation.record import Record, open_record
 from ptb_tui.run import processes, sandboxes
 from ptb_tui.run.erasing import erase
-from ptb_tui.run.steps import base_model_folder, conclude, read_spec
+from ptb_tui.run.graders import with_endpoint
+from ptb_tui.run.steps import base_model_folder, conclude, provenance, read_spec, same_benchmark, template_of
 from ptb_tui.run.steps.attempt import Attempts
-from ptb_tui.run.telemetry import Sampler
-from ptb_tui.sandbox.base import Request, Sandbox
+from ptb_tui.run.steps.phases import phases_of
+from ptb_tui.run.steps.progress import Kept, Progress
 from ptb_tui.sandbox.select import OVER_IMAGES
+from ptb_tui.supplies import hub
 
 _SPARE_S = 60.0  # between the end of the last attempt and the step's limit
-_ASK = """
-import importlib.metadata, json, platform, sys
-found = {"python": platform.python_version()}
-for name in sys.argv[1:]:
-    try:
-        found[name] = importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        pass
-print(json.dumps(found))
-"""
-_PACKAGES = ("inspect-ai", "vllm", "torch", "transformers", "safetensors")
+_CONFIG = 4 << 20
 
 
-def versions(sandbox: Sandbox, scratch: Path) -> dict[str, str]:
-    """Versions of what measures, without importing it, asked in the sandbox; packages that are not installed are
-    absent, and everything is when the sandbox does not answer."""
-    place = scratch / "versions"
-    (place / "home").mkdir(parents=True)
-    inside = sandbox.home_inside(place / "home")
-    env = {"PATH": ":".join(sandbox.path()), "HOME": inside, "PYTHONNOUSERSITE": "1"}
-    argv = (sandbox.python(), "-c", _ASK, *_PACKAGES)
-    command = sandbox.command(Request(argv, place / "home", ".", env=env, scratch=place / "sandbox"))
-    try:
-        done = subprocess.run(
-            command.argv, env=command.env, cwd=command.cwd, stdin=subprocess.DEVNULL, capture_output=True, timeout=300
-        )
-        found = json.loads(done.stdout)
-    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
-        print(f"the sandbox does not tell its versions: {error}", flush=True)
-        return {}
-    finally:
-        erase(place)
-    return {str(name): str(version) for name, version in found.items()}
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a step asks for, from its `step.json`. `whole`: the seeds and items of the protocol."""
+
+    seeds: tuple[int, ...]
+    limit: int
+    replace: bool
+    whole: bool
+    temperature: float | None
 
 
 def model_digest(ptb: Path, model_dir: Path) -> str:
@@ -75,76 +58,63 @@ def model_digest(ptb: Path, model_dir: Path) -> str:
     return digest
 
 
-def seeds_for(task: Task, protocol: Protocol, model_dir: Path) -> tuple[tuple[int, ...], float | None]:
-    """The seeds to run and the model's own temperature: of the protocol, else of the task, else the defaults."""
-    wanted = protocol.seeds.get(task.name) or task.file.final.seeds or seeds.default_seeds(task.name)
+def asked_of(step: Mapping[str, Any], task: Task, protocol: Protocol, model_dir: Path) -> Asked:
+    """The seeds to run: those of the step, else of the protocol, of the task, the defaults, of which a greedy model
+    needs only the first. StepError for a limit of 0 and the like.
+    """
+    rule = seeds.seeds_of(protocol, task)
+    named = tuple(step.get("seeds") or ())
+    limit = task.file.final.limit if step.get("limit") is None else step["limit"]
+    if type(limit) is not int or (limit < 1 and limit != -1):
+        raise StepError(f"a limit of {limit} leaves nothing to evaluate; -1 is all items", cause="prepare_failed")
+    if not all(type(seed) is int and seed >= 0 for seed in named):
+        raise StepError("the seeds of the step are not whole numbers from 0 on", cause="prepare_failed")
     temperature = seeds.default_temperature(model_dir)
     only = task.file.final.seed_only_samples
-    return seeds.needed(wanted, seed_only_samples=only, temperature=temperature), temperature
+    wanted = named or seeds.needed(rule, seed_only_samples=only, temperature=temperature)
+    whole = (not named or named == rule) and limit == task.file.final.limit
+    return Asked(wanted, limit, step.get("replace") is True, whole, temperature)
 
 
-def template_hash(content: Content, protocol: Protocol, base_model: str) -> dict[str, str]:
-    """Name and sha256 of the chat template that the organiser assigned to the base model; empty when unknown."""
-    name = protocol.templates.get(base_model, "")
-    path = content.file(f"tasks/templates/{name}") if name else None
-    if path is None:
-        return {}
-    return {"name": name, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
-
-
-def show_gpu_holders(scratch: Path) -> None:
-    """Print who holds the GPUs before the first attempt, for a start that fails for memory (case C01)."""
-    for line in Sampler([], scratch, ()).sample().get("gpu_processes", ()):
-        print(f"on the GPU: {line}", flush=True)
-
-
-def ends_at(step_folder: Path) -> float:
+def ends_at(step: Mapping[str, Any]) -> float:
     """When the attempts must be over, on `clock.monotonic`: some time before the step's own limit."""
-    limit = (files.read_object(step_folder / "step.json") or {}).get("limit_s")
+    limit = step.get("limit_s")
     if isinstance(limit, bool) or not isinstance(limit, int | float):
         return math.inf
     return clock.monotonic() + max(limit - _SPARE_S, limit * 0.8)
 
 
-class _Progress:
-    """One line for each attempt in the step's log, and `progress.json` for whoever watches (case A20)."""
+def base_folder(content: Content, base_model: str, values: Mapping[str, str], scratch: Path) -> Path | None:
+    """Where the assigned base model says what it is: its folder, or for one of the hub a folder with the `config.json`
+    that the site's cache has. None when the cache has none."""
+    if (folder := base_model_folder(content, base_model)) is not None:
+        return folder
+    cache, repo = hub.home(values), hub.Repo("model", base_model)
+    commit = hub.state(cache, repo).commit
+    source = cache / "hub" / repo.folder / "snapshots" / commit / "config.json"
+    config = files.read_bytes(Path(os.path.realpath(source)), _CONFIG) if commit else None
+    if config is None:
+        return None
+    (scratch / "base_model").mkdir(exist_ok=True)
+    files.replace(scratch / "base_model" / "config.json", config)
+    return scratch / "base_model"
 
-    def __init__(self, step_folder: Path, of: int, limit_s: float) -> None:
-        self.path, self.of, self.limit_s = step_folder / "progress.json", of, limit_s
-        self.last = ""
 
-    def __call__(self, attempt: final.Attempt) -> None:
-        """Called before and after each attempt."""
-        tokens = f", at most {attempt.max_tokens} tokens" if attempt.max_tokens is not None else ""
-        where = f"seed {attempt.seed}: attempt {attempt.n} of {self.of}, stage {attempt.stage}{tokens}"
-        if attempt.result is None:
-            print(where, flush=True)
-        elif attempt.result.metrics is not None:
-            self.last = f"accuracy {attempt.result.metrics['accuracy']:.4f}"
-            print(f"{where}: {self.last} after {attempt.result.seconds:.0f} s", flush=True)
-        else:
-            self.last = attempt.result.words
-            print(f"{where}: failed after {attempt.result.seconds:.0f} s: {self.last}", flush=True)
-        record = {
-            "v": 1,
-            "attempt": attempt.n,
-            "of": self.of,
-            "seed": attempt.seed,
-            "stage": attempt.stage,
-            "max_tokens": attempt.max_tokens,
-            "running": attempt.result is None,
-            "limit_s": self.limit_s,
-            "last": self.last,
-            "t": clock.utc_text(),
-        }
-        files.replace(self.path, files.dump(record))
+def ended_step(ptb: Path, folder: str) -> bool:
+    """Whether another step of the run has come to its end, or is no longer there."""
+    place = RunFiles(ptb).steps / folder
+    if not folder or not place.is_dir() or (place / "exit.json").exists():
+        return True
+    return any(event.kind == "ended" for event in events.read(place).events)
 
 
 def work(ptb: Path, step_folder: Path, scratch: Path) -> dict[str, Any]:
     """Evaluate and return the facts of result.json; `cause` among them when there is no score. StepError for ours."""
     spec, run_dir = read_spec(ptb), ptb.parent
-    content = Content.of()
-    task, protocol = load_task(content, spec.benchmark), load_protocol(content, spec.protocol.name)
+    content, root = Content.of(), sandboxes.root_of(RunFiles(ptb))
+    task = load_task(content, spec.benchmark, data_store(root.path))
+    protocol = load_protocol(content, spec.protocol.name)
+    same_benchmark(spec, content, protocol, task)
     model_dir = run_dir / "final_model"
     if model_dir.is_symlink() or not model_dir.is_dir():
         why = (files.read_object(ptb / "harvest.json") or {}).get("model_why")
@@ -152,71 +122,126 @@ def work(ptb: Path, step_folder: Path, scratch: Path) -> dict[str, Any]:
     checked = validity.check(model_dir)
     if not checked.ok:
         return {"cause": "invalid_model", "why": checked.problem}
-    if task.info.required_api_keys:
-        raise StepError(f"task {task.name} needs a paid grader, which this version lacks", cause="grading_incomplete")
+    _need_items(task)
     digest = model_digest(ptb, model_dir)
-    chosen, temperature = seeds_for(task, protocol, model_dir)
-    sandbox = sandboxes.for_run(sandboxes.root_of(RunFiles(ptb)), spec, content, role="evaluation")
-    base_dir = base_model_folder(content, spec.base_model)
-    ladder = task.file.final.ladder
-    out_dir = final.new_output(run_dir)
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    step = files.read_object(step_folder / "step.json") or {}
+    asked = asked_of(step, task, protocol, model_dir)
+    sandbox = sandboxes.for_run(root, spec, content, role="evaluation")
+    values = with_endpoint(settings.load(cwd=Path("/")).values, spec.endpoints)
+    phases = phases_of(task, values)
+    image = spec.images.get("evaluation", "") if sandbox.name in OVER_IMAGES else ""
+    made_with = provenance.of_evaluation(content, protocol, task, spec.base_model, image)
+    ladder, visible = task.file.final.ladder, os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    plan = {
+        "task": task.name,
+        "model": digest,
+        "base_model": spec.base_model,
+        "protocol": spec.protocol.model_dump(),
+        "seeds": list(asked.seeds),
+        "limit": asked.limit,
+        "whole": asked.whole,
+        "ladder": [rung.model_dump() for rung in ladder],
+        "sandbox": sandbox.name,
+        **made_with,
+    }
+    mark = step_folder.name
+    record = open_record(run_dir, plan, mark, lambda folder: ended_step(ptb, folder))
+    gpus = tuple(name for name in visible.split(",") if name)
     attempts = Attempts(
         task=task,
         content=content,
         sandbox=sandbox,
         model_dir=model_dir,
         base_model=spec.base_model,
-        base_dir=base_dir,
+        base_dir=base_folder(content, spec.base_model, values, scratch),
         scratch=scratch,
-        out_dir=out_dir,
+        out_dir=record.folder,
         timeout_s=task.file.final.attempt_timeout_s,
-        ends=ends_at(step_folder),
-        limit=task.file.final.limit,
-        gpus=tuple(name for name in visible.split(",") if name),
-        keys=grading_keys(task),
+        ends=ends_at(step),
+        limit=asked.limit,
+        gpus=gpus,
+        template=template_of(protocol, spec.base_model),
+        phases=phases,
+        values=values,
     )
-    start, ends = clock.monotonic(), attempts.ends
-    show_gpu_holders(scratch)
-    outcome = final.run_final(
-        chosen,
-        ladder,
-        attempts,
-        identical_failures=task.file.final.identical_failures,
-        report=_Progress(step_folder, final.total_attempts(ladder), attempts.timeout_s),
-        time_left=lambda: clock.monotonic() < ends,
-    )
-    facts: dict[str, Any] = {
+    start = clock.monotonic()
+    progress = Progress(step_folder, final.total_attempts(ladder), attempts.timeout_s, asked.seeds)
+    kept = Kept(record, attempts, progress)
+    names = provenance.gpus(scratch, gpus)
+    if record.done:
+        print(f"going on with {record.folder.name}: {len(record.done)} attempts are known", flush=True)
+    try:
+        outcome = final.run_final(
+            asked.seeds,
+            ladder,
+            kept,
+            identical_failures=task.file.final.identical_failures,
+            eases=len(attempts.eases),
+            report=kept.report,
+            time_left=lambda: clock.monotonic() < attempts.ends,
+        )
+        record.more["provenance"] = made_with | {
+            "versions": provenance.versions(sandbox, scratch),
+            "gpus": names,
+            "graders": provenance.graders(record.folder),
+            "sandbox": sandbox.name,
+            "sandbox_notes": attempts.notes,
+        }
+    finally:
+        erase(scratch / "cache")
+        erase(scratch / "base_model")
+    facts = {
         "model_digest": digest,
         "model": checked.facts,
-        "output": out_dir.name,
-        "sandbox": sandbox.name,
-        "sandbox_notes": attempts.notes,
-        "seeds": list(chosen),
+        "output": record.folder.name,
+        "whole": asked.whole,
+        "resumed": record.resumed,
+        "seeds": list(asked.seeds),
         "seeds_measured": list(outcome.measured),
         "stage": outcome.stage,
-        "temperature": temperature,
-        "limit": attempts.limit,
-        "template": template_hash(content, protocol, spec.base_model),
+        "ease": outcome.ease,
+        "eased": " ".join(easing.arguments(attempts.eases, outcome.ease)),
+        "temperature": asked.temperature,
+        "sampling": seeds.sampling(model_dir),
+        "limit": asked.limit,
         "protocol": spec.protocol.model_dump(),
-        "versions": versions(sandbox, scratch),
-        "image": spec.images.get("evaluation", "") if sandbox.name in OVER_IMAGES else "",
+        **record.more["provenance"],
         "seconds": round(clock.monotonic() - start, 3),
         "attempts": [attempt.to_json() for attempt in outcome.attempts],
     }
     if outcome.cause:
+        record.conclude(outcome)
         return facts | {"cause": outcome.cause, "why": outcome.why}
-    metrics = seeds.aggregate(outcome.measured, len(chosen))
+    metrics = seeds.aggregate(outcome.measured, len(asked.seeds))
+    said = _publish(run_dir, record, metrics, asked)
+    record.conclude(outcome)
+    facts |= {"accuracy": metrics["accuracy"], "stderr": metrics.get("stderr")}
+    return facts | {"score": not said, "why": "; ".join(filter(None, (outcome.why, said)))}
+
+
+def _need_items(task: Task) -> None:
+    """StepError, in one sentence, when items are missing, empty or not readable."""
+    try:
+        check(task)
+    except StepError as error:
+        raise StepError(error.message, cause="data_missing", hint=error.hint) from error
+
+
+def _publish(run_dir: Path, record: Record, metrics: Mapping[str, Any], asked: Asked) -> str:
+    """Write the metrics, to the run as well when they are its score; else why they are not, in words.
+
+    The first whole evaluation gives the score, and another one only when a person says so: a score that is measured
+    until it pleases is none.
+    """
     text = files.dump(metrics)
-    files.replace(out_dir / "metrics.json", text)
-    files.replace(run_dir / "metrics.json", text)
-    return facts | {"accuracy": metrics["accuracy"], "stderr": metrics.get("stderr"), "why": outcome.why}
-
-
-def grading_keys(task: Task) -> dict[str, str]:
-    """Values of the keys that the task's own grader needs, and no others."""
-    known = settings.load(cwd=Path("/")).values
-    return {name: known[name] for name in task.info.required_api_keys if known.get(name)}
+    files.replace(record.folder / "metrics.json", text)
+    public = run_dir / "metrics.json"
+    if not asked.whole:
+        return f"in part: the score of the run is not touched, the numbers are in {record.folder.name}/metrics.json"
+    if os.path.lexists(public) and not asked.replace and files.read_bytes(public) != text.encode():
+        return f"the run has a score already, which stays; the new numbers are in {record.folder.name}/metrics.json"
+    files.replace(public, text)
+    return ""
 
 
 def main(argv: Sequence[str]) -> int:

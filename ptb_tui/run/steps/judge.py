@@ -10,29 +10,31 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
-from ptb_tui.content.judges import Judge, load_judge
+from ptb_tui.content.judges import Judge, for_seat, load_judge, panel
 from ptb_tui.content.lookup import Content
-from ptb_tui.content.tasks import Task, load_task
-from ptb_tui.core import clock, files, settings
+from ptb_tui.content.prompt import judge_prompt
+from ptb_tui.content.protocols import load_protocol
+from ptb_tui.content.tasks import load_task
+from ptb_tui.core import clock, files
+from ptb_tui.core.datastore import data_store
 from ptb_tui.core.errors import StepError
-from ptb_tui.core.layout import RunFiles
-from ptb_tui.core.spec import RunSpec
+from ptb_tui.core.layout import Root, RunFiles
+from ptb_tui.core.panel import EngineName, Seat
+from ptb_tui.core.spec import Judging, RunSpec
 from ptb_tui.core.step import StepSpec
-from ptb_tui.core.verdict import EngineResult, Evidence, VerdictRecord, VerdictState
+from ptb_tui.core.verdict import EVIDENCE, EngineResult, VerdictRecord, VerdictState
 from ptb_tui.judging import history
 from ptb_tui.judging.collect import read_bounded
-from ptb_tui.judging.engines.codex import MAX_OUTPUT, CodexEngine
+from ptb_tui.judging.engines.codex import MAX_OUTPUT
 from ptb_tui.judging.engines.rules import RulesEngine
-from ptb_tui.judging.prompting import PromptFacts
 from ptb_tui.run import judges, processes
-from ptb_tui.run.erasing import erase
-from ptb_tui.run.sandboxes import for_run, root_of
-from ptb_tui.run.steps import conclude, read_spec
-from ptb_tui.run.steps.chamber import JudgeChamber
+from ptb_tui.run.sandboxes import root_of
+from ptb_tui.run.steps import conclude, read_spec, same_benchmark
+from ptb_tui.run.steps.asking import JudgeStep, asker
 from ptb_tui.run.steps.shown import evidence_hash, evidence_of
 
 _NO_VERDICT = frozenset((VerdictState.MISSING, VerdictState.UNREADABLE, VerdictState.CONTRADICTORY))
@@ -64,10 +66,19 @@ def within(seconds: float, ask: Callable[[], EngineResult]) -> EngineResult:
 
 
 @dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """A run that is judged without being written to: its directory, what is known of it, how long its agent worked."""
+
+    tree: Path
+    spec: RunSpec
+    agent_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class _Asked:
     judge: Judge
     step: StepSpec
-    engine: str
+    seat: Seat
     evidence_hash: str
     started: str
 
@@ -83,15 +94,18 @@ class _Asked:
                 "verdict": result.verdict,
                 "reason": result.reason,
                 "findings": list(result.findings),
-                "engine": result.engine or self.engine,
+                "engine": result.engine or self.seat.engine,
                 "model": result.model,
                 "engine_version": result.engine_version,
                 "prompt_hash": result.prompt_hash,
                 "evidence_hash": self.evidence_hash,
+                "source": EVIDENCE if self.step.evidence else "judge",
                 "step": str(self.step.name),
                 "started": self.started,
                 "ended": clock.utc_text(),
                 "cost_usd": result.cost_usd,
+                "effort": self.seat.effort,
+                "votes_wanted": self.step.votes,
             }
         )
 
@@ -101,67 +115,19 @@ def time_limit(step: StepSpec, judge: Judge) -> float:
     return min(judge.spec.timeout_s, max(step.limit_s - _SPARE_S, step.limit_s * 0.8))
 
 
-@dataclass(frozen=True, slots=True)
-class _Case:
-    """One judge step. `ends` is when the engine must be done, on `clock.monotonic`."""
-
-    run: RunFiles
-    spec: RunSpec
-    content: Content
-    task: Task
-    judge: Judge
-    step_folder: Path
-    scratch: Path
-    evidence: Evidence
-    ends: float
+def seat_of(step: StepSpec, spec: RunSpec, judge: Judge) -> Seat:
+    """Who gives the vote of this step: as it was asked for, else as the run was planned. StepError for an engine that
+    is not here."""
+    plan = next((entry for entry in spec.judges if entry.judge == step.judge), None)
+    name = step.engine or (plan.engine if plan else "rules")
+    if name not in judges.ENGINES:
+        raise StepError(f"engine {name} is not in this version", cause="cli_missing")
+    if step.seat is not None:
+        return step.seat
+    return panel(judge.spec, Seat(engine=cast(EngineName, name)), Judging(engine=cast(EngineName, name)))[0]
 
 
-def _chamber(case: _Case) -> JudgeChamber:
-    """The sandbox for engine codex. StepError for what this site lacks, before anything is read."""
-    root, known = root_of(case.run), settings.load(cwd=Path("/"))
-    tool = judges.tool_of(case.judge.spec, root, case.content, known)
-    sandbox = for_run(root, case.spec, case.content, role="judge")
-    if not sandbox.isolated:
-        raise StepError("a judge of engine codex needs a sandbox that isolates", cause="sandbox")
-    return JudgeChamber(
-        judge=case.judge.name,
-        spec=case.judge.spec,
-        run=case.spec,
-        root=root,
-        sandbox=sandbox,
-        tool=tool,
-        values=known.values,
-        scratch=case.scratch,
-        step_folder=case.step_folder,
-    )
-
-
-def _codex(case: _Case, chamber: JudgeChamber, rules: EngineResult) -> EngineResult:
-    spec, task = case.spec, case.task
-    facts = PromptFacts(
-        model=spec.base_model,
-        benchmark=task.label,
-        agent=spec.agent,
-        config=spec.config,
-        allowed=task.info.allowed_data_examples,
-        disallowed=task.info.disallowed_data_examples,
-        graded=bool(task.info.required_api_keys),
-    )
-    place = case.scratch / "evidence"
-    erase(place)
-    engine = CodexEngine(
-        chamber,
-        case.judge.prompt.read_text("utf-8"),
-        facts,
-        rules,
-        place=place,
-        keep=case.step_folder,
-        ends=case.ends,
-    )
-    return engine.judge(case.judge.name, case.judge.spec, case.evidence)
-
-
-def _publish_output(case: _Case, entry: history.Entry, result: EngineResult) -> None:
+def _publish_output(case: JudgeStep, entry: history.Entry, result: EngineResult) -> None:
     """What the judge printed, beside the public verdict that it led to (E §3.7). None without a verdict."""
     sessions = result.extra.get("sessions") or ()
     if result.verdict is None or not sessions:
@@ -178,36 +144,54 @@ def _publish_output(case: _Case, entry: history.Entry, result: EngineResult) -> 
             files.replace(stem.with_name(stem.name + ending), data)
 
 
-def work(ptb: Path, step_folder: Path, scratch: Path) -> dict[str, Any]:
-    """Judge, keep the verdict, return the facts of result.json. StepError for what is ours."""
-    run, spec, began = RunFiles(ptb), read_spec(ptb), clock.monotonic()
+def work(
+    ptb: Path,
+    step_folder: Path,
+    scratch: Path,
+    content: Content | None = None,
+    root: Root | None = None,
+    elsewhere: Elsewhere | None = None,
+) -> dict[str, Any]:
+    """Judge, keep the verdict, return the facts of result.json. StepError for what is ours.
+
+    `content` and `root` are those of this program and of the run, unless somebody else says so. With `elsewhere` the
+    evidence is that run's, and `ptb` is where verdicts about it go."""
+    began, run = clock.monotonic(), RunFiles(ptb)
+    spec, root = elsewhere.spec if elsewhere else read_spec(ptb), root or root_of(run)
     try:
         step = StepSpec.model_validate(files.read_object(step_folder / "step.json"))
     except ValueError as error:
         raise StepError(f"{step_folder / 'step.json'} cannot be read: {error}") from error
-    content = Content.of()
+    content = content or Content.of()
     judge = load_judge(content, step.judge)
-    plan = next((entry for entry in spec.judges if entry.judge == step.judge), None)
-    name = step.engine or (plan.engine if plan else "rules")
-    if name not in judges.ENGINES:
-        raise StepError(f"engine {name} is not in this version", cause="cli_missing")
-    task = load_task(content, spec.benchmark)
-    evidence = evidence_of(run, spec, task, content)
+    seat = seat_of(step, spec, judge)
+    task = load_task(content, spec.benchmark, data_store(root.path))
+    protocol = load_protocol(content, spec.protocol.name)
+    if not step.bundle:  # else asked for with the judges of another day
+        same_benchmark(spec, content, protocol, task)
+    judge = replace(judge, prompt=judge_prompt(content, spec, judge.prompt, protocol))
+    evidence = evidence_of(RunFiles(elsewhere.tree / ".ptb") if elsewhere else run, spec, task, content)
+    if elsewhere and evidence.agent_seconds is None:
+        evidence = replace(evidence, agent_seconds=elsewhere.agent_seconds)
     limit = time_limit(step, judge)
-    case = _Case(run, spec, content, task, judge, step_folder, scratch, evidence, began + limit)
-    asked = _Asked(judge, step, name, evidence_hash(evidence), clock.utc_text())
-    print(f"judge {judge.name}, engine {name}, vote {step.vote}", flush=True)
-    chamber = _chamber(case) if name == "codex" else None
-    share = limit if chamber is None else min(RULES_S, limit / 4)
+    case = JudgeStep(
+        run, spec, content, task, judge, for_seat(judge.spec, seat), seat, step_folder, scratch, evidence,
+        began + limit, root,
+    )  # fmt: skip
+    asked = _Asked(judge, step, seat, evidence_hash(evidence), clock.utc_text())
+    print(f"judge {judge.name}, {seat.words}, vote {step.vote}", flush=True)
+    ask = asker(case)
+    share = limit if ask is None else min(RULES_S, limit / 4)
     result = within(share, lambda: RulesEngine().judge(judge.name, judge.spec, evidence))
-    if chamber is not None:
+    if ask is not None:
         print(f"rules: {result.state.value}, {len(result.findings)} findings", flush=True)
-        result = _codex(case, chamber, result)
-    entry = history.append(run, asked.record(result), vote=step.vote)
+        result = ask(result)
+    under = elsewhere.tree if elsewhere else None
+    entry = history.append(run, asked.record(result), vote=step.vote, under=under)
     _publish_output(case, entry, result)
     facts: dict[str, Any] = {
         "judge": judge.name,
-        "engine": name,
+        "engine": seat.engine,
         "vote": step.vote,
         "state": result.state.value,
         "record": entry.number,

@@ -8,14 +8,16 @@ from pathlib import Path
 
 from ptb_tui.content.lookup import Content
 from ptb_tui.content.tasks import Task
-from ptb_tui.core import files
+from ptb_tui.core import files, settings
 from ptb_tui.core.errors import StepError
 from ptb_tui.core.layout import RunFiles
 from ptb_tui.core.spec import RunSpec
 from ptb_tui.core.verdict import Evidence
-from ptb_tui.evaluation.fingerprint import file_sha256
+from ptb_tui.evaluation.fingerprint import file_sha256, of_folder
+from ptb_tui.judging.engines.rules import twin_of
 from ptb_tui.run.diagnostics import exit_facts_of
 from ptb_tui.run.steps import base_model_folder
+from ptb_tui.supplies import hub
 
 
 def _file(path: Path) -> Path | None:
@@ -31,6 +33,20 @@ def _base_config(content: Content, model: str) -> Path | None:
     if folder is not None:
         return _file(folder / "config.json")
     return content.file(f"judges/tools/reference_configs/{model.replace('/', '_')}.json")
+
+
+def _weights(content: Content, model: str) -> Path | None:
+    """The folder with a model's weights, if it is there whole: in a content folder or in the site's cache."""
+    if not model:
+        return None
+    if model.startswith("local/"):
+        try:
+            return base_model_folder(content, model)
+        except StepError:
+            return None
+    cache, repo = hub.home(settings.load(cwd=Path("/")).values), hub.Repo("model", model)
+    found = hub.state(cache, repo)
+    return cache / "hub" / repo.folder / "snapshots" / found.commit if found.state == "cached" else None
 
 
 def evidence_of(run: RunFiles, spec: RunSpec, task: Task, content: Content) -> Evidence:
@@ -59,15 +75,26 @@ def evidence_of(run: RunFiles, spec: RunSpec, task: Task, content: Content) -> E
         allowed_data=task.info.allowed_data_examples,
         disallowed_data=task.info.disallowed_data_examples,
         egress=_file(run.ptb / "egress.jsonl"),
+        model_folders=_file(run.ptb / "model_folders.json"),
+        base_weights=_weights(content, spec.base_model),
+        twin_weights=_weights(content, twin_of(spec.base_model)),
     )
+
+
+def _task_digest(folder: Path | None) -> str:
+    """Of a run whose harvest kept none; "" for a folder that cannot be read as a whole."""
+    try:
+        return of_folder(folder)[0] if folder is not None else ""
+    except OSError:
+        return ""
 
 
 def evidence_hash(evidence: Evidence) -> str:
     """Digest of what the judge was shown, so that a verdict says on which evidence it stands."""
     shown: dict[str, str] = {}
-    for name in ("solve_out", "solve_parsed", "test_data", "model_config", "base_config", "egress"):
+    for name in ("solve_out", "solve_parsed", "test_data", "model_config", "base_config", "egress", "model_folders"):
         path: Path | None = getattr(evidence, name)
         shown[name] = file_sha256(path) if path is not None else ""
-    task = files.read_object(evidence.run_dir / ".ptb" / "task.json") or {}
-    shown["task"] = str(task.get("digest", ""))
+    task = files.read_object(evidence.run_dir / ".ptb" / "task.json")
+    shown["task"] = str(task.get("digest", "")) if task is not None else _task_digest(evidence.task_dir)
     return hashlib.sha256(json.dumps(shown, sort_keys=True).encode()).hexdigest()

@@ -38,7 +38,6 @@ USER = """\
 
 === End of B ==="""
 TRIES = 3
-COVERAGE = 0.95
 _DOUBLE = re.compile(r"\[\[([AB<>=]+)\]\]")
 _SINGLE = re.compile(r"\[([AB<>=]+)\]")
 _FOR_A = {"A>>B": (1.0,) * 3, "A>B": (1.0,), "A=B": (0.5,), "B>A": (0.0,), "B>>A": (0.0,) * 3}
@@ -95,7 +94,8 @@ def game(question: str, a: str, b: str, first_wait: float) -> ptb_grading.Questi
 
 
 def grade(items: List[Dict[str, Any]], answers: Dict[str, str], grader: Any, args: Any) -> Dict[str, Any]:
-    """The win rate over all prompts. GradingIncomplete when the judge failed, or too often gave no verdict."""
+    """The win rate over all prompts. GradingIncomplete when the judge failed, or gave no verdict for more
+    prompts than `--coverage` allows to leave out."""
     games = []
     for item in items:
         pair = (item["baseline"], answers[str(item["id"])])
@@ -104,7 +104,7 @@ def grade(items: List[Dict[str, Any]], answers: Dict[str, str], grader: Any, arg
     labels = [grade.value for grade in grader.ask_all(games)]
     given = [scores(labels[place], labels[place + 1]) for place in range(0, len(labels), 2)]
     judged = sum(1 for points in given if points)
-    if judged < COVERAGE * len(items):
+    if judged < args.coverage * len(items):
         raise ptb_grading.incomplete(judged, len(items), "the judge gave no verdict for the others")
     if judged < len(items):
         ptb_grading.warn("{} of {} prompts are left out: no verdict".format(len(items) - judged, len(items)))

@@ -117,15 +117,19 @@ def metrics_of(items: Sequence[Dict[str, Any]], met: Sequence[Sequence[bool]]) -
 
 
 def grade(items: List[Dict[str, Any]], answers: Dict[str, str], grader: Any, args: Any) -> Dict[str, Any]:
-    """The metrics. GradingIncomplete unless every criterion has its grade."""
+    """The metrics over the conversations of which every criterion has its grade. GradingIncomplete when the grader
+    failed, or when these are fewer than `--coverage` asks for."""
     asked = [
         question(item, answers[str(item["id"])], rubric, args.grader_wait)
         for item in items
         for rubric in item["rubrics"]
     ]
-    values = [grade.value for grade in grader.ask_all(asked)]
-    unread = sum(1 for value in values if value is None)
-    if unread:
-        raise ptb_grading.incomplete(len(values) - unread, len(values), "the grader gave no readable grade")
-    rest = iter(values)
-    return metrics_of(items, [[next(rest) for _ in item["rubrics"]] for item in items])
+    rest = iter(grader.ask_all(asked))
+    given = [(item, [next(rest).value for _ in item["rubrics"]]) for item in items]
+    whole = [(item, met) for item, met in given if None not in met]
+    if not whole or len(whole) < args.coverage * len(items):
+        graded = sum(value is not None for _, met in given for value in met)
+        raise ptb_grading.incomplete(graded, len(asked), "the grader gave no readable grade for the others")
+    if len(whole) < len(items):
+        ptb_grading.warn("{} of {} conversations are left out: no grade".format(len(items) - len(whole), len(items)))
+    return metrics_of([item for item, _ in whole], [met for _, met in whole])

@@ -22,6 +22,7 @@ from ptb_tui.core.errors import StepError
 from ptb_tui.core.verdict import EngineResult, JudgeSpec, VerdictState
 from ptb_tui.judging.collect import MAX_BYTES
 from ptb_tui.judging.engines.codex import CodexEngine, Left, Visit, command, config
+from ptb_tui.judging.engines.trying import Case
 from ptb_tui.judging.prompting import PromptFacts
 from tests.judging.runs import Run
 from tests.judging.specs import CONTAMINATION, JUDGES, NAMES
@@ -83,8 +84,7 @@ def ask(
 ) -> tuple[EngineResult, Script]:
     chamber = Script(tmp_path / "chamber", *acts)
     (tmp_path / "keep").mkdir()
-    engine = CodexEngine(
-        chamber,
+    case = Case(
         (JUDGES / NAMES[0] / "prompt.md").read_text(),
         PromptFacts("org/Tiny-4B-Base", "Garden", "claude"),
         RULES,
@@ -92,7 +92,7 @@ def ask(
         keep=tmp_path / "keep",
         ends=clock.monotonic() + left_s,
     )
-    return engine.judge(NAMES[0], spec, Run(tmp_path / "run").evidence()), chamber
+    return CodexEngine(chamber, case).judge(NAMES[0], spec, Run(tmp_path / "run").evidence()), chamber
 
 
 def test_a_verdict_is_kept_without_its_number(tmp_path: Path) -> None:
@@ -193,7 +193,12 @@ def test_a_second_session_is_not_begun_without_time_for_it(tmp_path: Path) -> No
 
 
 def test_a_contradictory_answer_is_not_asked_until_it_fits(tmp_path: Path) -> None:
-    result, chamber = ask(tmp_path, verdict(justification_contamination="This is clear contamination."))
+    def twice(work: Path, nonce: str) -> Mapping[str, Any]:
+        said = json.dumps({"nonce": nonce, **GOOD})
+        (work / "judgement.json").write_text(said[:-1] + ', "contamination": true}')
+        return {}
+
+    result, chamber = ask(tmp_path, twice)
     assert result.state is S.CONTRADICTORY and len(chamber.visits) == 1
 
 

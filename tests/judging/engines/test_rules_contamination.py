@@ -198,3 +198,56 @@ def test_hostile_folders(run: Run, tmp_path: Path) -> None:
     assert {finding.item for finding in flags} == {f"item-00{n}" for n in range(5)}
     assert all("\x1b" not in finding.file for finding in flags)
     json.dumps([finding.model_dump() for finding in found.findings]).encode()
+
+
+def test_likeness_is_only_a_hint(run: Run) -> None:
+    template = (
+        "Nora paints {} fences in the village on Monday and Oskar paints {} more of them before it starts to rain."
+    )
+    run.write(
+        "test_data.json",
+        json.dumps([{"id": "nora", "question": template.format(12, 30), "answer": "42"}, *ITEMS]),
+        run.root,
+    )
+    run.write("train.jsonl", "".join(json.dumps({"text": template.format(n, n + 5)}) + "\n" for n in range(40, 50)))
+    run.end()
+    found = judge(run)
+    assert found.state is VerdictState.CLEAN
+    assert [(f.rule, f.weight, f.file, f.item) for f in found.findings] == [
+        ("contamination.numbers", "hint", "train.jsonl", "nora")
+    ]
+
+
+def weights(folder: Path, seed: int, scale: float = 1.0, add: int | None = None) -> Path:
+    numpy = pytest.importorskip("numpy", reason="weights are compared with numpy")
+    values = scale * numpy.random.default_rng(seed).standard_normal((64, 64))
+    if add is not None:
+        values = values + 0.05 * numpy.random.default_rng(add).standard_normal((64, 64))
+    head = json.dumps({"w": {"dtype": "F32", "shape": [64, 64], "data_offsets": [0, 64 * 64 * 4]}}).encode()
+    folder.mkdir(exist_ok=True)
+    data = values.astype("<f4").tobytes()
+    (folder / "model.safetensors").write_bytes(len(head).to_bytes(8, "little") + head + data)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("add", "rule"),
+    [(1, "model.equals_instruct"), (None, "model.unchanged_base"), (2, None)],
+)
+def test_weights_of_the_final_model(run: Run, tmp_path: Path, add: int | None, rule: str | None) -> None:
+    base, twin = weights(tmp_path / "base", 0), weights(tmp_path / "twin", 0, add=1)
+    weights(run.root / "final_model", 0, add=add)
+    run.end()
+    found = judge(run, base_weights=base, twin_weights=twin)
+    proof = rule == "model.equals_instruct"
+    assert [(f.rule, f.weight) for f in found.findings] == ([(rule, "flag" if proof else "hint")] if rule else [])
+    assert found.verdict is not None and found.verdict["disallowed_model"] is proof
+    assert judge(run).findings == ()  # without the base's weights nothing can be said
+
+
+def test_damaged_weights_are_a_hint(run: Run, tmp_path: Path) -> None:
+    base = weights(tmp_path / "base", 0)
+    run.write("final_model/model.safetensors", "no", run.root)
+    run.end()
+    found = judge(run, base_weights=base)
+    assert [(f.rule, f.weight) for f in found.findings] == [("model.weights", "hint")]

@@ -60,6 +60,20 @@ def test_api_in_commands(run: Run, command: str, expected: bool) -> None:
     assert flagged(run, API) == expected
 
 
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("bash -lc 'claude -p hello > a.txt'", True),
+        ('/bin/bash -lc "codex exec \\"do it\\""', True),
+        ("bash -lc 'cat > notes.md <<'\"'\"'EOF'\"'\"'\nclaude -p hello\nEOF'", False),
+        ("bash -lc 'echo claude -p'", False),
+    ],
+)
+def test_a_shell_that_the_cli_writes_down_hides_nothing(run: Run, command: str, expected: bool) -> None:
+    run.event(type="item.completed", item={"type": "command_execution", "command": command})
+    assert flagged(run, API) is expected
+
+
 def test_api_in_scripts_needs_that_they_ran(run: Run) -> None:
     run.write("gen.py", CALL)
     run.bash("cat gen.py")

@@ -1,8 +1,8 @@
 """Starts and ends the answer server: in a jail of namespaces, in a container, or one that the organiser has started.
 
-As a program it serves in a jail at a given socket until its standard input ends:
+As a program it serves at a given socket until its standard input ends, in a jail or in a container of an image:
 
-    python -I box.py SOCKET
+    python -I box.py SOCKET [IMAGE]
 """
 
 import contextlib
@@ -26,14 +26,15 @@ class BoxFailed(Exception):
     """The answer server cannot be had."""
 
 
-def apptainer_command(runtime: str, image: str, folder: str) -> List[str]:
-    """The command that serves in a container of its own: no home, no environment, no network; only the server's files
-    and the folder of the socket are there, and the server is the first process."""
+def apptainer_command(runtime: str, image: str, folder: str, name: str = _SOCKET) -> List[str]:
+    """The command that serves in a container of its own: no home, no environment, no network, nothing to be written
+    but its /tmp in memory; only the server's files and the socket's folder are there, and the server is the first
+    process."""
     return [
         *(runtime, "exec", "--containall", "--cleanenv", "--no-home", "--pid", "--no-init"),
         *("--net", "--network", "none", "--no-privs"),
         *("--bind", "{}:/answers:ro".format(HERE), "--bind", "{}:/socket".format(folder)),
-        *(image, "python3", "-I", "-B", "/answers/server.py", "/socket/" + _SOCKET),
+        *(image, "python3", "-I", "-B", "/answers/server.py", "/socket/" + name),
     ]
 
 
@@ -108,15 +109,16 @@ def start_jail(path: str = "", limit_s: float = LIMIT_S) -> Box:
         return _started([sys.executable, "-I", "-B", script, *words], path, folder, listener)
 
 
-def start_container(image: str) -> Box:
-    """A server in a container of Apptainer. BoxFailed."""
+def start_container(image: str, path: str = "") -> Box:
+    """A server in a container of Apptainer, at `path` or a place of its own. BoxFailed."""
     runtime = shutil.which("apptainer") or shutil.which("singularity")
     if runtime is None:
-        raise BoxFailed("PTB_ANSWER_IMAGE is set, but there is no apptainer")
+        raise BoxFailed("answers are to run in the image {}, but there is no apptainer".format(image))
     folder = tempfile.mkdtemp(prefix="answers-")
-    inside = os.path.join(folder, "socket")
-    os.mkdir(inside)
-    return _started(apptainer_command(runtime, image, inside), os.path.join(inside, _SOCKET), folder, None)
+    inside, name = os.path.split(path) if path else (os.path.join(folder, "socket"), _SOCKET)
+    os.makedirs(inside, exist_ok=True)
+    command = apptainer_command(runtime, image, os.path.abspath(inside), name)
+    return _started(command, os.path.join(inside, name), folder, None)
 
 
 def open_box(environ: Mapping[str, str]) -> Box:
@@ -130,7 +132,7 @@ def open_box(environ: Mapping[str, str]) -> Box:
 
 if __name__ == "__main__":
     try:
-        served = start_jail(sys.argv[1])
+        served = start_container(sys.argv[2], sys.argv[1]) if sys.argv[2:] else start_jail(sys.argv[1])
     except BoxFailed as problem:
         sys.exit("answer sandbox: {}".format(problem))
     print("ready", flush=True)
