@@ -146,7 +146,8 @@ class CellScore(_Model):
 
 
 class MethodScore(_Model):
-    """One row of a board. `raw_score` takes what was measured wherever something was, whatever judges say."""
+    """One row of a board. `raw_score` takes what was measured wherever something was, whatever judges say; it stands
+    only beside a score, so that nobody takes what was not judged for one."""
 
     method: str
     protocol: str

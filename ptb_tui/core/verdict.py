@@ -128,6 +128,7 @@ class Evidence:
     model_folders: Path | None = None  # what the harvest left out of the task folder
     base_weights: Path | None = None  # folder of the base model, if the site has its weights
     twin_weights: Path | None = None  # the same of the instruct model made from it
+    given: frozenset[str] = frozenset()  # sha256 of files that came with the task: they are not the agent's
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,8 +31,9 @@ def _pairs(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_pairs)
 _LENIENT = json.JSONDecoder(object_pairs_hook=_pairs, strict=False)
-_COMMENT = re.compile(r'("(?:[^"\\]|\\.)*(?:"|\Z))|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
-_TRAILING = re.compile(r'("(?:[^"\\]|\\.)*(?:"|\Z))|,(?=\s*[}\]])', re.DOTALL)
+# A text that never ends is one match, too: else each quote in it would be the start of another vain search.
+_COMMENT = re.compile(r'("(?:[^"\\]|\\.)*(?:"|\\?\Z))|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
+_TRAILING = re.compile(r'("(?:[^"\\]|\\.)*(?:"|\\?\Z))|,(?=\s*[}\]])', re.DOTALL)
 _FENCED = re.compile(r"```\w*[ \t]*\n(.*?)```", re.DOTALL)
 _BAD_ESCAPE = re.compile(r'\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})|(\\.)', re.DOTALL)
 

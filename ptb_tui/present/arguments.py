@@ -92,7 +92,7 @@ def declare(body: Body, run: Callable[[typer.Context, Common, dict[str, Any]], N
             return
         if extra := [key for key, value in values.items() if value]:
             option = "--" + extra[0].replace("_", "-")
-            raise UsageError(f"{option} does not go with {ctx.invoked_subcommand!r}", hint="ptb-tui --help")
+            raise UsageError(f"{option} does not go with {ctx.invoked_subcommand!r}", hint=f"{ctx.command_path} --help")
 
     context = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
     entry.__signature__ = inspect.Signature([context, *own, *shared])  # type: ignore[attr-defined]

@@ -33,7 +33,7 @@ def _attempt(run: Callable[[], Any], usage_mistake: type[Exception], out: Output
         return tell(out, error)
     except usage_mistake as error:
         words = str(error.format_message() if hasattr(error, "format_message") else error).rstrip(".")
-        return tell(out, UsageError(words or "that is not a command", hint="ptb-tui --help"))
+        return tell(out, UsageError(words or "that is not a command", hint=_help_of(error)))
     except KeyboardInterrupt:
         return tell(out, Detached("interrupted", hint="runs go on: ptb-tui runs"))
     except (ReaderGone, BrokenPipeError):
@@ -48,6 +48,12 @@ def _attempt(run: Callable[[], Any], usage_mistake: type[Exception], out: Output
         if isinstance(error, OSError) and error.filename is None and error.errno in _FULL:
             return tell(out, StorageError(f"stdout: {error.strerror}", hint="make room, or write elsewhere"))
         return tell(out, _unexpected(error))
+
+
+def _help_of(error: Exception) -> str:
+    """The help of the verb whose arguments were wrong, as far as the parser came."""
+    command = getattr(getattr(error, "ctx", None), "command_path", "") or "ptb-tui"
+    return f"{command} --help"
 
 
 _FULL = (28, 5, 122)  # ENOSPC, EIO, EDQUOT

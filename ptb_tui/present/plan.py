@@ -8,21 +8,26 @@ from ptb_tui.present import numbers, words
 from ptb_tui.present.table import Cell, Table
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ptb_tui.core.spec import Plan, PlanCell
     from ptb_tui.present.output import Output
 
 
 def blocking(plan: Plan) -> list[str]:
-    """Every reason why this plan must not be carried out, one line each, with its remedy; repeated ones once."""
+    """Every reason why this plan must not be carried out, one line each: for which cells, why, with its remedy."""
     found: list[str] = []
     for problem in plan.problems:
         if problem.blocks:
             found.append(_with_remedy(problem.words, problem.remedy))
+    cells: dict[str, list[PlanCell]] = {}
     for cell in plan.cells:
         reasons = [_with_remedy(problem.words, problem.remedy) for problem in cell.problems if problem.blocks]
         if cell.action == "blocked" and not reasons:
             reasons = [cell.why or "blocked"]
-        found.extend(f"{_label(cell)}: {reason}" for reason in reasons)
+        for reason in dict.fromkeys(reasons):
+            cells.setdefault(reason, []).append(cell)
+    found.extend(f"{_which(some, plan.cells)}: {reason}" for reason, some in cells.items())
     return list(dict.fromkeys(found))
 
 
@@ -37,8 +42,30 @@ def _with_remedy(text: str, remedy: str) -> str:
 
 
 def _label(cell: PlanCell) -> str:
+    return " · ".join(_parts(cell))
+
+
+def _parts(cell: PlanCell) -> tuple[str, str, str]:
     spec = cell.spec
-    return f"{spec.agent} {spec.config} · {spec.benchmark} · {spec.base_model}"
+    return f"{spec.agent} {spec.config}", spec.benchmark, spec.base_model
+
+
+_NAMED = 3  # so many agents, tasks or models of a group of cells are named
+
+
+def _which(some: Sequence[PlanCell], every: Sequence[PlanCell]) -> str:
+    """Cells in words: the one, or how many, and what they have that other cells of the plan have not."""
+    if len(some) == 1:
+        return _label(some[0])
+    if len(some) == len(every):
+        return f"all {len(every)} cells"
+    words = [numbers.count(len(some), "cell")]
+    for part in range(3):
+        mine, all_of = (list(dict.fromkeys(_parts(cell)[part] for cell in cells)) for cells in (some, every))
+        if len(mine) < len(all_of):
+            more = f" and {len(mine) - _NAMED} more" if len(mine) > _NAMED else ""
+            words.append(", ".join(mine[:_NAMED]) + more)
+    return " · ".join(words)
 
 
 def counts(plan: Plan) -> dict[str, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any
 
 from pydantic_core import from_json
@@ -12,11 +13,12 @@ from ptb_tui.core.scores import CellScore, Worth
 from ptb_tui.core.verdict import VerdictState
 from ptb_tui.results.policies import POLICIES, choose, stands
 from ptb_tui.results.records import Assessment, RunRecord
-from ptb_tui.results.verdicts import JudgePolicy, as_upstream, original_policies, under
+from ptb_tui.results.verdicts import LOOKUP_SINCE, JudgePolicy, as_upstream, original_policies, under
 from ptb_tui.results.worth import used_value, worth
 
 __all__ = ["POLICIES", "assess", "cell", "choose", "same_model", "stands", "withheld"]
 
+ABSENT = frozenset((VerdictState.MISSING.value, VerdictState.TIMED_OUT.value))  # no file that the original would see
 # What is said of a cell that no run stands for: the first of these that some run of it has.
 _UNSETTLED = (
     Worth.RUNNING, Worth.QUARANTINED, Worth.UNJUDGED, Worth.GRADING_INCOMPLETE, Worth.FAILED, Worth.VOID,
@@ -44,31 +46,43 @@ def assess(record: RunRecord, judges: Sequence[JudgePolicy] | None, policy: str 
         return worth(facts, active=record.active, words=record.assessment.reason)
     if not record.foreign or judges is None:
         return record.assessment
-    if record.assessment.worth == Worth.SCORED and _same(judges, original_policies(record.id)):
+    if record.assessment.worth == Worth.SCORED and _as_original(tuple(judges), record.id >= LOOKUP_SINCE):
         return record.assessment  # the common case, without building the facts anew
     facts = record.facts
     facts = facts.model_copy(update={"verdicts": under(facts.verdicts, judges)})
     return worth(facts, active=record.active, words=record.assessment.reason)
 
 
-def _same(judges: Sequence[JudgePolicy], others: Sequence[JudgePolicy]) -> bool:
+@cache
+def _as_original(judges: tuple[JudgePolicy, ...], lookup: bool) -> bool:
+    """Whether these judges need what the original asks of a run, and to the same effect."""
+
     def asked(policies: Sequence[JudgePolicy]) -> dict[str, str]:
         return {policy.judge: policy.effect for policy in policies if policy.needed}
 
-    return asked(judges) == asked(others)
+    return asked(judges) == asked(original_policies(LOOKUP_SINCE if lookup else 1))
 
 
 def withheld(found: CellScore) -> bool:
     """Whether the original would write no table for the method because of this cell: a scored run lacks a verdict that
     is required (E §5.2, §5.3). A verdict that cannot be read is a broken run there, not a missing one."""
-    return found.worth is Worth.UNJUDGED and found.raw is not None and "missing" in found.verdicts.values()
+    judged = found.worth in (
+        Worth.UNJUDGED,
+        Worth.FLAGGED,
+    )  # a flag of one judge does not stand for the word of another
+    return judged and found.raw is not None and not ABSENT.isdisjoint(found.verdicts.values()) and not _broken(found)
+
+
+def _broken(found: CellScore) -> bool:
+    """Whether the original calls the run broken: it was not measured, or a verdict cannot be read (E §5.2)."""
+    return found.raw is None or VerdictState.UNREADABLE in found.verdicts.values()
 
 
 def _upstream_value(found: CellScore, baseline: float | None) -> dict[str, Any]:
     """What the original makes of a cell: the base score for everything that is not a clean, measured run."""
     changes: dict[str, Any] = {}
-    if found.raw is None or (found.worth is Worth.UNJUDGED and not withheld(found)):
-        changes["letters"] = ""  # a run that the original calls broken has no letters
+    if _broken(found):
+        changes["letters"] = ""
     if found.used is None and found.worth is not Worth.QUARANTINED and not withheld(found):
         changes["used"] = baseline
         changes["reason"] = f"{found.reason}; base score, as the original takes it" if found.reason else ""

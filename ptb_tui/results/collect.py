@@ -17,6 +17,9 @@ from ptb_tui.results.tables import write_board
 __all__ = ["Rules", "build_board", "published", "rules_of", "write_board"]
 
 
+_NAMED = 5  # methods that a line names
+
+
 def _sum(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return sum(known) if known and len(known) == len(values) else None
@@ -36,6 +39,17 @@ def with_spending(row: MethodScore, spent: Mapping[str, tuple[float | None, int 
     tokens = _sum([found.tokens for found in runs])
     update = {"cells": cells, "cost_usd": _sum([found.cost_usd for found in runs])}
     return row.model_copy(update={**update, "tokens": None if tokens is None else int(tokens)})
+
+
+def _of_others(rows: Sequence[MethodScore]) -> list[str]:
+    """That methods have runs of others alone, in one line however many they are."""
+    origins = {row.method: {cell.origin for cell in row.cells if cell.run} for row in rows}
+    found = [method for method, made in origins.items() if made and "ptb" not in made]
+    if not found:
+        return []
+    made = ", ".join(sorted(set().union(*(origins[method] for method in found))))
+    more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+    return [f"{', '.join(found[:_NAMED])}{more}: made by others ({made}), taken as asked"]
 
 
 def build_board(
@@ -61,6 +75,7 @@ def build_board(
             by_method[record.method].append(record)
     problems: list[str] = list(rules.problems)
     rows = [row for method in sorted(by_method) for row in method_rows(rules, method, by_method[method], problems)]
+    problems += _of_others(rows)
     if spending is not None:
         chosen = {found.run for row in rows for found in row.cells if found.run}
         spent = {record.relative: spending(record) for record in records if record.relative in chosen}

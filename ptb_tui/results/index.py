@@ -193,10 +193,6 @@ class Index:
             self._load()
         return len(self._entries)
 
-    def __contains__(self, relative: str) -> bool:
-        """Whether the run is kept, changed since or not."""
-        return self.size > 0 and relative in self._entries
-
     def state(self) -> str:
         """What changes with every save; empty when there is none on disk."""
         try:

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
 from ptb_tui.core.scores import CellScore, MethodScore
-from ptb_tui.results.cells import cell, same_model, same_short_model, withheld
+from ptb_tui.results.cells import ABSENT, cell, same_model, same_short_model, withheld
 from ptb_tui.results.earlier import LETTERS, earlier
 from ptb_tui.results.leaderboard import weighted_score
 from ptb_tui.results.records import RunRecord
@@ -23,7 +23,7 @@ def _score(rules: Rules, cells: Sequence[CellScore]) -> tuple[float | None, str]
         return None, f"weighted but no task of the protocol: {', '.join(absent)}"
     held = [found for found in cells if withheld(found)] if rules.policy == "upstream" else []
     if held:
-        judges = {judge for found in held for judge, state in found.verdicts.items() if state == "missing"}
+        judges = {judge for found in held for judge, state in found.verdicts.items() if state in ABSENT}
         plural = "run lacks" if len(held) == 1 else "runs lack"
         return None, f"{len(held)} scored {plural} a verdict ({', '.join(sorted(judges))}): {_listed(held)}"
     empty = [found for found in cells if found.used is None and found.benchmark in weighted]
@@ -158,8 +158,6 @@ def _method(rules: Rules, method: str, records: Sequence[RunRecord], problems: l
     chosen = [record for record in kept if record.relative in used]
     marks = _marks(chosen, rules.differs)
     problems += [f"{method}: {mark}" for mark in marks]
-    if chosen and all(record.foreign for record in chosen):
-        problems.append(f"{method}: made by others ({_origins(chosen)}), taken as asked")
     for record in kept:
         if record.relative in used:
             problems += [f"{record.relative}: {words}" for words in record.problems]
@@ -174,7 +172,7 @@ def _method(rules: Rules, method: str, records: Sequence[RunRecord], problems: l
         method=method,
         protocol=rules.protocol,
         score=score,
-        raw_score=_weighted(rules, raw),
+        raw_score=_weighted(rules, raw) if score is not None else None,
         reason=reason,
         cells=cells,
         seconds=_mean_seconds(cells),

@@ -14,13 +14,12 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ptb_tui.core import names
 from ptb_tui.core.errors import NotFound, UsageError
 from ptb_tui.core.layout import Root
 from ptb_tui.core.text import sanitize
-from ptb_tui.results.common import Common, Found
 from ptb_tui.results.index import Index, quiet, stamps
 from ptb_tui.results.overlay import Overlay
 from ptb_tui.results.records import Place, RunRecord
@@ -41,6 +40,16 @@ class Scan:
 
     runs: tuple[RunRecord, ...] = ()
     problems: tuple[str, ...] = ()
+
+
+class _Found(NamedTuple):
+    """One folder that is a run, before it is read."""
+
+    relative: str
+    method: str
+    name: str
+    place: Place
+    parsed: names.RunName | None = None  # of a run directory
 
 
 def _words(name: str) -> str:
@@ -85,7 +94,6 @@ class RunStore:
         self._agents = tuple(known_agents)
         self._judges = judges
         self._index = Index(root) if use_cache else None
-        self._common = Common(root.path, self._agent, judges)
         self._methods: dict[str, str] = {}
         self._problems: list[str] = []
         self._overlaid: frozenset[str] = frozenset()
@@ -145,7 +153,6 @@ class RunStore:
         ids: set[int] = set()
         queue = list(self._below_ptb("queue"))
         items = [*self._directories({int(item.name) for item in queue}), *self._below_ptb("never_started")]
-        self._common.begin([item for item in items if self._is_new(item)])
         for item in items:
             record = self._record(item, observed, now)
             if record is not None:
@@ -178,10 +185,10 @@ class RunStore:
             pass  # an overlay that cannot be listed is noticed where it is read
         return frozenset(found)
 
-    def _below_ptb(self, place: Place) -> Iterator[Found]:
+    def _below_ptb(self, place: Place) -> Iterator[_Found]:
         for name in self._names(f"_ptb/{place}"):
             if name.isascii() and name.isdigit() and len(name) <= 18:
-                yield Found(f"_ptb/{place}/{name}", "", name, place)
+                yield _Found(f"_ptb/{place}/{name}", "", name, place)
 
     def _folders(self, path: Path) -> Iterator[os.DirEntry[str]]:
         try:
@@ -206,7 +213,7 @@ class RunStore:
         except OSError as error:
             self._problems.append(f"{_words(path.name)}: cannot be read: {error.strerror}")
 
-    def _directories(self, queued: set[int]) -> Iterator[Found]:
+    def _directories(self, queued: set[int]) -> Iterator[_Found]:
         for method in self._folders(self._root.path):
             if method.name in _SKIPPED:
                 continue
@@ -216,20 +223,22 @@ class RunStore:
                 if parsed is None:
                     self._problems.append(f"{_words(relative)}: not the name of a run, left out")
                 elif parsed.run_id not in queued or os.path.isdir(f"{entry.path}/.ptb"):  # else about to become ours
-                    yield Found(relative, method.name, entry.name, "run", parsed)
+                    yield _Found(relative, method.name, entry.name, "run", parsed)
 
-    def _is_new(self, item: Found) -> bool:
-        bare = item.parsed is not None and item.relative not in self._overlaid
-        return bare and self._index is not None and item.relative not in self._index
-
-    def _record(self, item: Found, observed: set[str], now: float) -> RunRecord | None:
+    def _record(self, item: _Found, observed: set[str], now: float) -> RunRecord | None:
         bare = item.relative not in self._overlaid
         if self._index is not None and (kept := self._index.get(item.relative, bare)) is not None:
             return kept
-        if bare and item.parsed is not None and (quick := self._common.read(item)) is not None:
-            if self._index is not None and quiet(quick[1], now):
-                self._index.put(item.relative, quick[1], quick[0], bare=True)
-            return quick[0]
+        if bare and item.parsed is not None and self._judges is None:
+            from ptb_tui.results.quick import read_quick
+
+            quick = read_quick(
+                self._root.path, item.relative, item.method, item.name, item.parsed, self._agent(item.method)
+            )
+            if quick is not None:
+                if self._index is not None and quiet(quick[1], now):
+                    self._index.put(item.relative, quick[1], quick[0], bare=True)
+                return quick[0]
         from ptb_tui.results.reading import read_run, stamp_names  # what has settled is listed without pydantic
 
         ours = item.place != "run" or os.path.isdir(self._root.path / item.relative / ".ptb")

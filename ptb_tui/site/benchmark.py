@@ -88,7 +88,14 @@ class _Side:
                 self._places = Content((site.root.own("bundles") / found.bundle,))
 
     def _run(self, site: LocalSite, asked: str) -> None:
-        record = site.record(asked)
+        try:
+            record = site.record(asked)
+        except NotFound as error:
+            protocols = ", ".join(sorted(Path(name).stem for name in site.content.overlay("tasks/protocols")))
+            raise NotFound(
+                f"{asked!r} is no protocol, no fingerprint that was kept, and {error.message}",
+                hint=f"protocols: {protocols}; `ptb-tui runs` lists the runs",
+            ) from error
         if not record.fingerprint:
             raise UsageError(f"run {record.id} was made by others and has no fingerprint")
         self._kept(site, asked, fingerprint.recall(site.root, record.fingerprint))

@@ -14,7 +14,7 @@ from ptb_tui.core.action import Collect, Pin, Receipt, RunRef, Undo, Void
 from ptb_tui.core.errors import NotAllowed, UsageError
 from ptb_tui.core.query import ScoresAnswer, ScoresQuery
 from ptb_tui.core.scores import Board
-from ptb_tui.judging.reviews import write_review
+from ptb_tui.judging.reviews import FOLDER, write_review
 from ptb_tui.results.overlay import Overlay
 from ptb_tui.results.store import without_collection
 
@@ -131,7 +131,8 @@ def decide(site: LocalSite, action: Pin | Void | Undo) -> Receipt:
     """Write a decision about a run. NotAllowed for a run without a directory, and for an undo of nothing."""
     record = site.record(action.run)
     facts, operator = record.values, action.operator or site.settings.operator
-    files = Overlay(site.root).writes(record)
+    overlay = Overlay(site.root)
+    files, beside = overlay.writes(record), [layer / FOLDER for layer in overlay.layers_of(record)]
     if isinstance(action, Void) and not action.reason.strip():
         raise UsageError("a void needs its reason", hint="--reason TEXT; it is shown wherever the run is")
     if isinstance(action, Pin) and facts.get("void"):
@@ -141,9 +142,10 @@ def decide(site: LocalSite, action: Pin | Void | Undo) -> Receipt:
         if not held:
             what = action.what or "pin and no void"
             raise NotAllowed(f"run {record.id} has no {what} in force", hint=f"ptb-tui show {record.id}")
-        write_review(files.reviews, "undo", operator, action.reason, {"what": action.what} if action.what else {})
+        body = {"what": action.what} if action.what else {}
+        write_review(files.reviews, "undo", operator, action.reason, body, beside)
         return _decided(record, "undo", f"no longer {' and '.join(_DONE[kind] for kind in held)}")
-    write_review(files.reviews, action.kind, operator, action.reason, {})
+    write_review(files.reviews, action.kind, operator, action.reason, {}, beside)
     return _decided(record, action.kind, _DONE[action.kind])
 
 

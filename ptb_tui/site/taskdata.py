@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,8 +17,9 @@ from ptb_tui.core.supply import DataQuery, SourceRow, TaskDataRow
 from ptb_tui.run import datastate, fetching
 from ptb_tui.run.datasources import Online
 from ptb_tui.site import supplies
-from ptb_tui.supplies import claims, hub, hubcache
+from ptb_tui.supplies import claims, download, hub, hubcache
 from ptb_tui.supplies.datalock import Lock, read_lock
+from ptb_tui.supplies.hubapi import HubUnreachable
 
 if TYPE_CHECKING:
     from ptb_tui.site.local import LocalSite
@@ -36,39 +38,61 @@ def _tasks(site: LocalSite, names: Sequence[str], store: Path) -> list[Task]:
 
 
 def _online(site: LocalSite, store: Path) -> Online:
+    """For questions, which a person waits for: tried as often as a download, but without pauses."""
     values = site.settings.values
     fallback = hubcache.token({}, hub.home(values))
-    return Online(store / fetching.SOURCES, supplies.endpoint(site), values, fallback=fallback)
+    web = download.Web(pause=_at_once)
+    place = store / fetching.SOURCES
+    return Online(place, supplies.endpoint(site), values, web=web, pause=_at_once, fallback=fallback)
+
+
+def _at_once(seconds: float) -> None:
+    """Try again at once."""
 
 
 def rows(site: LocalSite, query: DataQuery) -> tuple[Path, str, tuple[TaskDataRow, ...]]:
     """The store, who fetches into it, and its tasks; with `ask`, what the hub and addresses say of what is missing."""
     store = data_store(site.root.path)
     lock, found = read_lock(store), []
+    asked = _Asked(_online(site, store), lock)
     for task in _tasks(site, query.tasks, store):
         row = datastate.look(task, lock)
         if query.ask and row.state not in ("fetched", "supplied"):
-            row = row.model_copy(update={"sources": _asked(task, row, lock, _online(site, store))})
+            row = row.model_copy(update={"sources": asked.sources(task, row)})
         found.append(row)
     return store, claims.holder(store / fetching.CLAIM), tuple(found)
 
 
-def _asked(task: Task, row: TaskDataRow, lock: Lock, online: Online) -> tuple[SourceRow, ...]:
-    made = {source.where: source for source in row.sources}
-    for source in task.data.fetched if task.data else ():
-        before = made[source.where_from]
-        made[source.where_from] = before.model_copy(update=_ask(task, source, before, lock, online))
-    return tuple(made.values())
+@dataclass(slots=True)
+class _Asked:
+    """What the hub and addresses say; a hub that gave no answer once is not asked again."""
 
+    online: Online
+    lock: Lock
+    silent: dict[str, object] = field(default_factory=dict)
 
-def _ask(task: Task, source: Fetched, row: SourceRow, lock: Lock, online: Online) -> dict[str, object]:
-    if isinstance(source, HubSource) and source.gated and not online.has_token(source):
-        return {"problem": f"{source.repo} is gated and there is no token", "remedy": online.terms(source)}
-    try:
-        found = online.find(task.name, source, lock.get(source.where_from, source.revision))
-    except PtbError as error:
-        return {"problem": error.message, "remedy": error.hint}
-    return {"size": (row.size or 0) + found.size, "revision": found.revision or row.revision}
+    def sources(self, task: Task, row: TaskDataRow) -> tuple[SourceRow, ...]:
+        """The sources of a task, each with its size or with what stands in the way."""
+        made = {source.where: source for source in row.sources}
+        for source in task.data.fetched if task.data else ():
+            before = made[source.where_from]
+            made[source.where_from] = before.model_copy(update=self._source(task, source, before))
+        return tuple(made.values())
+
+    def _source(self, task: Task, source: Fetched, row: SourceRow) -> dict[str, object]:
+        if isinstance(source, HubSource):
+            if source.gated and not self.online.has_token(source):
+                return {"problem": f"{source.repo} is gated and there is no token", "remedy": self.online.terms(source)}
+            if self.silent:
+                return self.silent
+        try:
+            found = self.online.find(task.name, source, self.lock.get(source.where_from, source.revision))
+        except PtbError as error:
+            problem: dict[str, object] = {"problem": error.message, "remedy": error.hint}
+            if isinstance(error, HubUnreachable):
+                self.silent = problem
+            return problem
+        return {"size": (row.size or 0) + found.size, "revision": found.revision or row.revision}
 
 
 def fetch(site: LocalSite, action: FetchData) -> Receipt:
@@ -81,7 +105,7 @@ def fetch(site: LocalSite, action: FetchData) -> Receipt:
             raise NotFound(f"task {task.name} has no data.toml: nothing is fetched for it", hint=hint)
     given = os.path.abspath(os.path.expanduser(action.given)) if action.given else ""
     if given and not os.path.isdir(given):
-        raise NotFound(f"{given} is no folder of this site")
+        raise NotFound(f"{given} is no folder of this site", hint="docs/tasks.md says what `--from DIR` holds")
     names = [task.name for task in tasks if task.data is not None]
     request = {
         "store": str(store),

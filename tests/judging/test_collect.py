@@ -237,3 +237,11 @@ def test_a_key_in_the_name_of_a_field_is_not_shown() -> None:
     for data in (json.dumps(text), f'{{"\\u001b[1m{key}": 1, "\\u001b[1m{key}": 2}}'):
         found = without(read_verdict(data.encode(), API, nonce="n"), {"CODEX_API_KEY": key})
         assert found.verdict is None and found.reason and key not in found.reason and "\x1b" not in found.reason
+
+
+@pytest.mark.parametrize("piece", ['\\"', '"\\', '\\\\"', '{"a": "', "/*", "```\n", ", ", '{"a" "'])
+@pytest.mark.parametrize("end", ["", "\\", '"'])
+def test_a_large_answer_that_is_none_is_read_in_one_go(piece: str, end: str) -> None:
+    """A quadratic reader would take hours for one of these."""
+    text = 'x {"a" "' + piece * (200_000 // len(piece)) + end
+    assert read_verdict(text.encode(), API, nonce="n").verdict is None

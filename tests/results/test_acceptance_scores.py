@@ -1,6 +1,7 @@
 """What published numbers and the rules of the original ask of the scores (E §9, tests 1, 2, 4, 6 and 7)."""
 
 import csv
+import itertools
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,7 +18,7 @@ from ptb_tui.results.leaderboard import check_weights, derive_weights
 from ptb_tui.results.store import RunStore
 from ptb_tui.results.tables import time_table, write_board
 from tests.results.golden_trees import FULL, GOLDEN, PUBLISHED, rules, tree
-from tests.results.trees import CLEAN, MODELS, foreign_run
+from tests.results.trees import CLEAN, MODELS, foreign_run, verdict_text
 
 CONTAMINATED = {**CLEAN, "data_contamination_judge": ("contamination",)}
 METHOD = "codex_gpt-5.1_10h"
@@ -87,6 +88,32 @@ def test_a_scored_run_without_verdict_withholds_the_tables_of_its_method_alone(t
     assert not (tmp_path / "_aggregated" / f"final_{METHOD}.csv").exists()
     assert (tmp_path / "_aggregated" / "final_other_x_10h.csv").exists()
     assert any("api_usage_judge" in words and METHOD in words for words in board.problems)
+
+
+def test_a_flag_does_not_stand_for_the_verdict_of_another_judge(tmp_path: Path) -> None:
+    root = Root(tmp_path)
+    run = foreign_run(root, METHOD, "gsm8k", MODELS[0], 17_500_001, verdicts=CONTAMINATED)
+    clean = verdict_text("api_usage_judge")
+    for text, withheld, letters in ((None, True, "C"), ("{torn", False, ""), (clean, False, "C")):
+        if text is None:
+            (run / "judgement_api.json").unlink()
+        else:
+            (run / "judgement_api.json").write_text(text)
+        (row,) = upstream(root).methods
+        cell = next(cell for cell in row.cells if cell.run_id == 17_500_001)
+        assert (row.withheld, cell.letters, cell.used) == (withheld, letters, rules("1.2").baseline(MODELS[0], "gsm8k"))
+
+
+def test_what_nobody_judged_is_no_raw_score_either(tmp_path: Path) -> None:
+    root = Root(tmp_path)
+    for number, (task, model) in enumerate(itertools.product(rules("1.2").tasks, MODELS)):
+        foreign_run(root, METHOD, task, model, 17_500_001 + number)
+    scored = next(iter(build_board(RunStore(root).scan().runs, rules("1.2")).methods))
+    assert scored.raw_score == scored.score is not None
+    next(tmp_path.glob(f"{METHOD}/gsm8k_*/judgement_api.json")).unlink()
+    unjudged = next(iter(build_board(RunStore(root, use_cache=False).scan().runs, rules("1.2")).methods))
+    assert (unjudged.score, unjudged.raw_score) == (None, None)
+    assert all(cell.raw is not None for cell in unjudged.cells)
 
 
 def upstream(root: Root) -> Board:

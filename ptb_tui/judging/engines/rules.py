@@ -92,7 +92,7 @@ class RulesEngine:
         trace = evidence.solve_out or evidence.solve_parsed
         session = read_session(trace) if trace is not None else None
         task = evidence.task_dir if evidence.task_dir is not None and evidence.task_dir.is_dir() else None
-        scripts = read_scripts(task, session, checker) if task is not None else []
+        scripts = read_scripts(task, session, checker, evidence.given) if task is not None else []
         said = instructions(task, trace)
         if spec.flags == ("contamination", "disallowed_model"):
             return self._contamination(evidence, task, trace, session, scripts, checker, said)

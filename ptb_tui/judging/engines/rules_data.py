@@ -11,6 +11,7 @@ import os
 import re
 import stat
 import sys
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -101,15 +102,18 @@ def _relative(path: str, root: Path) -> str:
     return os.path.relpath(path, root)
 
 
-def read_scripts(task: Path, session: Session | None, checker: Any) -> list[Script]:
-    """Scripts on disk, and those the trace shows being written; what came with the task is left out."""
+def read_scripts(
+    task: Path, session: Session | None, checker: Any, given: Collection[str] = frozenset()
+) -> list[Script]:
+    """Scripts on disk, and those the trace shows being written; what came with the task, by its name or by a sha256 of
+    `given`, is left out."""
     scripts, size = [], 0
     for path in checker.walk(str(task), checker.Report()):
         name = _relative(path, task)
         if not path.endswith(_SCRIPT) or name.split(os.sep)[0] in GIVEN or _LIBRARY.search(name):
             continue
         data = _regular(Path(path), SCRIPT_LIMIT)
-        if data is not None:
+        if data is not None and hashlib.sha256(data).hexdigest() not in given:
             scripts.append(Script(name, os.path.basename(name), data.decode("utf-8", "replace")))
             size += len(data)
         if len(scripts) >= MAX_SCRIPTS or size > SCRIPTS_LIMIT:

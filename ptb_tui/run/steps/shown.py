@@ -49,6 +49,14 @@ def _weights(content: Content, model: str) -> Path | None:
     return cache / "hub" / repo.folder / "snapshots" / found.commit if found.state == "cached" else None
 
 
+def _given(task: Task, content: Content) -> frozenset[str]:
+    """Digests of the files that a run gets with its task (H §1.3); one that cannot be read is passed over."""
+    folders = (task.folder / "evaluation_code", task.folder / "task_context")
+    paths = [*content.overlay("tasks/shared").values(), *task.folder.glob("*.py")]
+    paths += [path for folder in folders for path in folder.rglob("*")]
+    return frozenset(file_sha256(path) for path in paths if _file(path))
+
+
 def evidence_of(run: RunFiles, spec: RunSpec, task: Task, content: Content) -> Evidence:
     """What the judge may look at. StepError when our own tools are missing."""
     tools = content.shared("judges/tools")
@@ -78,6 +86,7 @@ def evidence_of(run: RunFiles, spec: RunSpec, task: Task, content: Content) -> E
         model_folders=_file(run.ptb / "model_folders.json"),
         base_weights=_weights(content, spec.base_model),
         twin_weights=_weights(content, twin_of(spec.base_model)),
+        given=_given(task, content),
     )
 
 

@@ -1,3 +1,4 @@
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -58,6 +59,17 @@ def test_api_in_commands(run: Run, command: str, expected: bool) -> None:
     run.bash(command)
     run.end()
     assert flagged(run, API) == expected
+
+
+def test_what_came_with_the_task_is_not_the_agents(run: Run) -> None:
+    run.write("ptb_grading.py", CALL)
+    run.write("mine.py", "import ptb_grading\n")
+    run.bash("python mine.py")
+    run.end()
+    given = frozenset({hashlib.sha256(CALL.encode()).hexdigest()})
+    assert not judge(run, API, given=given).findings
+    run.write("ptb_grading.py", CALL + "# mine now\n")
+    assert flagged(run, API, given=given)
 
 
 @pytest.mark.parametrize(
