@@ -62,7 +62,7 @@ async def wait_for(site: Site, ids: Sequence[int], out: Output) -> int:
     async for answer in site.watch(RunsQuery(ids=tuple(ids))):
         for row in answer.runs:
             rows[row.id] = row
-            now = f"{row.step}: {row.state}" if not row_ended(row) else f"{row.worth}: {row.reason}"
+            now = f"{row.step}: {row.state}" if not row_ended(row) else ": ".join(filter(None, (row.worth, row.reason)))
             if said.get(row.id) != now and out.as_json:
                 out.record({"kind": "run", **row.model_dump(mode="json")})
             elif said.get(row.id) != now:

@@ -105,8 +105,9 @@ def read_object(path: Path, limit: int = MAX_JSON) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def ensure_writable(folder: Path, purpose: str) -> None:
-    """Make the folder if needed and prove that it can be written. StorageError names folder and purpose."""
+def ensure_writable(folder: Path, purpose: str, option: str = "POST_TRAIN_BENCH_RESULTS_DIR") -> None:
+    """Make the folder if needed and prove that it can be written. StorageError names folder, purpose and what chooses
+    another: an `option` of the command, or the setting."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         probe = _temporary(folder / "probe", b"", 0o600)
@@ -114,5 +115,5 @@ def ensure_writable(folder: Path, purpose: str) -> None:
     except OSError as error:
         raise StorageError(
             f"{purpose} {folder} cannot be written: {error.strerror}",
-            hint="choose another folder with POST_TRAIN_BENCH_RESULTS_DIR, or repair its rights and free space",
+            hint=f"choose another folder with {option}, or repair its rights and free space",
         ) from error

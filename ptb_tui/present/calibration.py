@@ -104,7 +104,7 @@ def plan(out: Output, view: CalibrationView) -> None:
     more = f"about {tokens:,} tokens" if tokens else ""
     out.line(", ".join(part for part in (numbers.count(found.ask, "session"), more, cost) if part), "bold")
     for basis in dict.fromkeys(line.basis for line in found.lines if line.ask):
-        out.line(f"estimated by {basis}", "grey", indent=2)
+        out.line(f"the estimate: {basis}", "grey", indent=2)
     for problem in found.problems:
         mark = "✗" if problem.blocks else "!"
         out.note(f"{mark} {problem.words} → {problem.remedy}")

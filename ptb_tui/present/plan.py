@@ -93,7 +93,9 @@ _COUNTED = (("submit", "to submit"), ("exists", "exist"), ("running", "running")
 def show(out: Output, plan: Plan) -> None:
     """The plan for people."""
     out.line(f"Sweep {plan.sweep.name} · protocol {plan.sweep.protocol}", "bold")
-    table = Table(("", "AGENT", "CONFIG", "TASK", "MODEL", "HOURS", "GPUS", "RUN", "WHY"), right=frozenset({5, 6}))
+    columns = ("", "AGENT", "CONFIG", "TASK", "MODEL", "HOURS", "GPUS", "RUN", "WHY")
+    empty = [place for place, said in ((7, "run_id"), (8, "why")) if not any(getattr(c, said) for c in plan.cells)]
+    table = Table(columns, right=frozenset({5, 6}), rigid=frozenset({0, 7}), spare=(*empty, 6, 5))
     for cell in plan.cells:
         look, spec = words.plan_action(cell.action), cell.spec
         table.add(
@@ -101,7 +103,7 @@ def show(out: Output, plan: Plan) -> None:
             spec.agent,
             spec.config,
             spec.benchmark,
-            spec.base_model,
+            Cell(spec.base_model, short=spec.base_model.rpartition("/")[2]),
             numbers.plain(spec.hours),
             str(spec.gpus),
             str(cell.run_id) if cell.run_id is not None else "",

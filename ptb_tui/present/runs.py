@@ -55,13 +55,13 @@ def step_words(row: RunRow) -> str:
 
 def _table(out: Output, rows: Iterable[RunRow]) -> Table:
     columns = ("RUN", "METHOD", "TASK", "MODEL", "STATE", "STEP", "TIME", "WORTH", "MEASURED")
-    table = Table(columns, right=frozenset({0, 6, 8}), rigid=frozenset({0, 4, 6, 7, 8}))
+    table = Table(columns, right=frozenset({0, 6, 8}), rigid=frozenset({0, 4, 6, 7, 8}), spare=(5, 6))
     for row in rows:
         table.add(
             str(row.id),
             row.method,
             row.benchmark,
-            row.model,
+            Cell(row.model, short=short_model(row.model)),
             state_cell(out, row),
             step_words(row),
             numbers.duration(row.seconds),

@@ -23,7 +23,7 @@ def board(out: Output, table: Board, *, published: bool = False, dry_run: bool =
     """The leaderboard and the whole board. Below each cell its reason and the first pieces of evidence; the base score
     is a column. `published`: also the rows published for the protocol."""
     out.line(f"Scores · protocol {table.protocol} · policy {table.policy}", "bold")
-    if table.groups:
+    if table.groups or (published and table.references):
         out.line()
         leaderboard(out, table, published=published)
     for method in table.methods:
@@ -40,7 +40,7 @@ def board(out: Output, table: Board, *, published: bool = False, dry_run: bool =
 def leaderboard(out: Output, table: Board, *, published: bool = False) -> None:
     """One row for each group of methods, best first; `*` marks a row with something mixed in it, named below."""
     columns = ("", "SCORE", "STD", "N", "95 % INTERVAL", "RAW", "CELLS", "FLAGS", "TIME", "COST", "TOKENS")
-    rows = Table(columns, right=frozenset({1, 2, 3, 5, 6, 8, 9, 10}), rigid=frozenset(range(1, 11)))
+    rows = Table(columns, right=frozenset({1, 2, 3, 5, 6, 8, 9, 10}), rigid=frozenset(range(1, 11)), spare=(10, 9, 8))
     shown = [*table.groups, *(table.references if published else ())]
     shown.sort(key=lambda row: (row.score is None, -(row.score or 0.0), row.published, row.name))
     for row in shown:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ptb_tui.present.output import Output
 
 _COLOURS = {"current": "green", "cached": "green", "changed": "yellow", "building": "cyan", "partial": "yellow"}
+_FEW = 20  # absent repositories that are named
 _NO_PROGRAM = "apptainer is not installed here: images cannot be built or used on this machine"
 
 
@@ -83,12 +84,19 @@ def data(out: Output, view: DataView) -> None:
 
 
 def hub_cache(out: Output, view: DataView) -> None:
-    """What is cached, what is not and why; then the sum."""
-    table = Table(("", "REPOSITORY", "STATE", "COMMIT", "SIZE", ""), right=frozenset({4}))
-    for repo in view.repos:
+    """What is cached, what is not and why; then the sum. Many of which nothing is there or known are only counted."""
+    table = Table(("", "REPOSITORY", "STATE", "COMMIT", "SIZE", ""), right=frozenset({4}), rigid=frozenset({0, 2, 4}))
+    absent = [repo for repo in view.repos if repo.state == "absent" and not repo.words and repo.size is None]
+    left_out = absent if len(absent) > _FEW else []
+    for repo in (repo for repo in view.repos if not left_out or repo not in left_out):
         words = f"{repo.words} → {repo.remedy}" if repo.remedy else repo.words
         table.add(repo.what, repo.id, _cell(repo.state), repo.commit[:12], numbers.size(repo.size), words)
-    out.table(table)
+    if table.rows:
+        out.table(table)
+    if left_out:
+        models = sum(repo.what == "model" for repo in left_out)
+        words = f"{numbers.count(models, 'model')} and {numbers.count(len(left_out) - models, 'data set')} are absent"
+        out.line(f"{words}: --only 'ORGANISATION/*' or --json names them")
     here = [repo for repo in view.repos if repo.state == "cached"]
     rest = [repo for repo in view.repos if repo.state != "cached"]
     known = [repo.size for repo in rest if repo.size is not None]

@@ -24,20 +24,23 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One cell; its text may be untrusted."""
+    """One cell; its text may be untrusted. `short` takes its place where the table is wider than its room."""
 
     text: str
     colour: str = ""
+    short: str = ""
 
 
 @dataclass(slots=True)
 class Table:
-    """Columns and rows. `right` and `rigid` are column numbers: right-aligned ones, and ones that are never cut."""
+    """Columns and rows. `right` and `rigid` are column numbers: right-aligned ones, and ones that are never cut.
+    `spare` are those that are left out, in this order, before any is cut."""
 
     columns: Sequence[str]
     rows: list[Sequence[Cell]] = field(default_factory=list)
     right: frozenset[int] = frozenset()
     rigid: frozenset[int] = frozenset()
+    spare: Sequence[int] = ()
 
     def add(self, *cells: Cell | str) -> None:
         """Append a row; plain text has no colour."""
@@ -86,7 +89,7 @@ def pad(text: str, width: int, *, right: bool = False) -> str:
 def _fit(widths: list[int], rigid: frozenset[int], room: int) -> list[int]:
     """Take from the widest columns until the row fits, or nothing more can be taken."""
     widths = list(widths)
-    while sum(widths) + _GAP * (len(widths) - 1) > room:
+    while _whole(widths) > room:
         soft = [number for number in range(len(widths)) if number not in rigid and widths[number] > _SMALLEST]
         if not soft:
             break
@@ -104,15 +107,33 @@ def _safe(text: str) -> str:
 def lay_out(table: Table, width: int | None = None) -> list[list[Span]]:
     """The lines of a table, header first, each a list of coloured pieces. `width` None: as wide as it needs."""
     body = [[(_safe(cell.text), cell.colour) for cell in row] for row in table.rows]
-    widths = [text_width(name) for name in table.columns]
+    widths = _widths(table.columns, body)
+    columns = list(range(len(widths)))
+    if width is not None and _whole(widths) > width:
+        body = [[(_safe(cell.short or cell.text), cell.colour) for cell in row] for row in table.rows]
+        widths = _widths(table.columns, body)
+        for number in table.spare:
+            if _whole([widths[left] for left in columns]) > width:
+                columns.remove(number)
+        body = [[row[number] for number in columns] for row in body]
+        rigid = frozenset(place for place, number in enumerate(columns) if number in table.rigid)
+        widths = _fit([widths[number] for number in columns], rigid, width)
+    right = frozenset(place for place, number in enumerate(columns) if number in table.right)
+    lines = [_line([(table.columns[number], "bold") for number in columns], widths, right)]
+    lines.extend(_line(row, widths, right) for row in body)
+    return lines
+
+
+def _widths(columns: Sequence[str], body: Sequence[Sequence[tuple[str, str]]]) -> list[int]:
+    widths = [text_width(name) for name in columns]
     for row in body:
         for number, (text, _) in enumerate(row):
             widths[number] = max(widths[number], text_width(text))
-    if width is not None:
-        widths = _fit(widths, table.rigid, width)
-    lines = [_line([(name, "bold") for name in table.columns], widths, table.right)]
-    lines.extend(_line(row, widths, table.right) for row in body)
-    return lines
+    return widths
+
+
+def _whole(widths: Sequence[int]) -> int:
+    return sum(widths) + _GAP * (len(widths) - 1)
 
 
 def _line(row: Sequence[tuple[str, str]], widths: Sequence[int], right: frozenset[int]) -> list[Span]:

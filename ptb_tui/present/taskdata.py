@@ -28,9 +28,13 @@ def task_data(out: Output, view: DataView, *, detailed: bool) -> None:
         table.add(row.name, state, row.pin, _count(row, "items.jsonl"), _count(row, "test_data.json"), words)
     out.table(table)
     for row in view.tasks:
-        for source in row.sources:
-            if source.problem:
-                out.line(f"{row.name}: {source.problem}" + (f" → {source.remedy}" if source.remedy else ""), "yellow")
+        said = [
+            f"{row.name}: {one.problem}" + (f" → {one.remedy}" if one.remedy else "")
+            for one in row.sources
+            if one.problem
+        ]
+        for words in dict.fromkeys(said):
+            out.line(words, "yellow")
         if detailed and len(view.tasks) <= 3:
             _details(out, row)
     sizes = [source.size for row in view.tasks for source in row.sources if source.size is not None]

@@ -219,7 +219,7 @@ def html(board: Board, made: str = "") -> str:
 
 def write_report(folder: Path, board: Board) -> tuple[str, ...]:
     """Write `report.html` and `report.md` into a folder, which is made. StorageError when it cannot be written."""
-    files.ensure_writable(folder, "the folder for the report")
+    files.ensure_writable(folder, "the folder for the report", "--report")
     pages = dict(zip(FILES, (html(board, clock.utc_text()), markdown(board)), strict=True))
     for name, page in pages.items():
         try:

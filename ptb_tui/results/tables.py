@@ -113,7 +113,7 @@ def write_board(results: Path, board: Board, out: Path | None = None, *, parquet
     too long is a problem of the board; StorageError when the folder cannot be written.
     """
     folder, prefix = (out, f"{out}/") if out is not None else (results / FOLDER, f"{FOLDER}/")
-    files.ensure_writable(folder, "the folder for score tables")
+    files.ensure_writable(folder, "the folder for score tables", "--out")
     current = tables(board, parquet)
     names = tuple(f"{prefix}{name}" for name in (*current, "board.json"))
     problems, written = list(board.problems), []

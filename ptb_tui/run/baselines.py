@@ -136,7 +136,13 @@ def ready(here: Here, order: BaselineOrder) -> Ready:
         raise NotAllowed(f"task {task.name} compares with no baseline answers", hint="leave --answers out")
     if order.answers and order.limit != -1:
         raise NotAllowed("baseline answers are needed for all items", hint="leave --limit out")
-    model = find_model(content, values, order.model)
+    try:
+        model = find_model(content, values, order.model)
+    except NotFound as error:
+        lacking = [one.remedy for one in item_problems(task) if not (order.answers and BASELINE in one.words)]
+        also = f"; {task.name} lacks items, too" if lacking else ""
+        hint = "; ".join(dict.fromkeys(filter(None, (error.hint, *lacking))))
+        raise NotFound(f"{error.message}{also}", hint=hint) from error
     protocol = protocol_for(content, task.name, order.protocol)
     rule = protocol.seeds.get(task.name) or task.file.final.seeds or seeds.default_seeds(task.name)
     more = (*rule, *(seed for seed in seeds.ALL if seed not in rule))

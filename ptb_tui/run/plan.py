@@ -40,7 +40,7 @@ from ptb_tui.core.spec import (
 from ptb_tui.core.states import State
 from ptb_tui.results.records import RunRecord
 from ptb_tui.results.store import scan
-from ptb_tui.run import graders, judges, place, sandboxes, sources
+from ptb_tui.run import dispatch, graders, judges, place, sandboxes, sources
 from ptb_tui.run.sandboxes import for_run
 from ptb_tui.run.sources import endpoint, login
 from ptb_tui.run.sources.login import agent_keys
@@ -351,4 +351,14 @@ def make_plan(
             chosen.add(for_run(root, cell.spec, content, sandbox).name)
         except PtbError:
             continue
-    return Plan(sweep=sweep, cells=tuple(cells), sandbox=", ".join(sorted(chosen)))
+    return Plan(sweep=sweep, cells=tuple(cells), sandbox=", ".join(sorted(chosen)), problems=_too_few_gpus(cells))
+
+
+def _too_few_gpus(cells: Sequence[PlanCell]) -> tuple[Problem, ...]:
+    """A remark on runs that would wait for more GPUs than this machine has now."""
+    wanted = max((cell.spec.gpus for cell in cells if cell.action in ("submit", "blocked")), default=0)
+    have = len(dispatch.gpus()) if wanted else 0
+    if have >= wanted:
+        return ()
+    words = f"a run needs {wanted} of this machine's GPUs, nvidia-smi names {have or 'none'}: it would wait"
+    return (Problem(words=words, remedy="repair the driver, or `--site` of the machine with GPUs", blocks=False),)

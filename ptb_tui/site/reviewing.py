@@ -98,7 +98,8 @@ def _change(case: _Case) -> str:
     before = _said(case.before.verdict, case.before.state.value.replace("_", " "))
     flagged = any(value is True for value in case.verdict.values())
     after = _said(case.verdict, "flagged" if flagged else "clean")
-    was = f"{before} by {case.before.source}" if case.before.source != "none" else before
+    source = "" if case.before.source in ("none", "inline") else f" by {case.before.source}"
+    was = f"{before}{source}"
     return f"{case.policy.judge} of run {case.record.id}: " + (
         f"stays {after}" if before == after else f"was {was}, now {after}"
     )

@@ -73,10 +73,10 @@ class _Asked:
 
     def sources(self, task: Task, row: TaskDataRow) -> tuple[SourceRow, ...]:
         """The sources of a task, each with its size or with what stands in the way."""
-        made = {source.where: source for source in row.sources}
+        made = {(source.where, source.use, source.count): source for source in row.sources}
         for source in task.data.fetched if task.data else ():
-            before = made[source.where_from]
-            made[source.where_from] = before.model_copy(update=self._source(task, source, before))
+            key = (source.where_from, source.use, source.count)
+            made[key] = made[key].model_copy(update=self._source(task, source, made[key]))
         return tuple(made.values())
 
     def _source(self, task: Task, source: Fetched, row: SourceRow) -> dict[str, object]:

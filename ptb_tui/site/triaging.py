@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from difflib import get_close_matches
 from functools import cache
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from ptb_tui.content.agents import load_agent
 from ptb_tui.content.lookup import Content
-from ptb_tui.core.errors import PtbError
+from ptb_tui.core.errors import NotFound, PtbError
 from ptb_tui.core.triage import Finding, TriageQuery, TriageView
 from ptb_tui.results import triage
 from ptb_tui.results.records import RunRecord
@@ -59,11 +60,31 @@ def family_of(content: Content, agent: str) -> str:
         return guessed_family(agent)
 
 
+def _known(site: LocalSite, query: TriageQuery, runs: Iterable[RunRecord]) -> None:
+    """NotFound for an agent or a task that nobody knows: a slip of the pen must not read as an all-clear."""
+    agents, tasks = set(site.content.names("agents")), set(site.content.names("tasks"))
+    methods = set()
+    for run in runs:
+        agents.add(run.agent)
+        tasks.add(run.benchmark)
+        methods.add(run.method)
+    for what, asked, known, more in (
+        ("agent or method", query.agents, agents, methods),
+        ("task", query.tasks, tasks, set()),
+    ):
+        for name in asked:
+            if name not in known | more:
+                near = get_close_matches(name, [*known, *more], 1)
+                hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(sorted(filter(None, known)))}"
+                raise NotFound(f"no {what} {name!r}", hint=hint)
+
+
 def answer(site: LocalSite, query: TriageQuery) -> TriageView:
-    """What is wrong here, dearest first."""
+    """What is wrong here, dearest first. NotFound for an agent or a task that is neither in the content nor a run's."""
 
     family = cache(lambda agent: family_of(site.content, agent))
     scan = site.scan()
+    _known(site, query, scan.runs)
     records = _wanted(scan.runs, query)
     found = [
         finding for finding in triage.triage(records, family, everything=query.all) if not _reviewed(site, finding)

@@ -97,7 +97,7 @@ def cache(
     NotAllowed while another process fills this cache, StorageError when it cannot be written or has no room.
     """
     outcome = Outcome()
-    files.ensure_writable(folder / "ptb", "the cache of the hub")
+    files.ensure_writable(folder / "ptb", "the cache of the hub", "HF_HOME")
     with claims.claimed(folder / "ptb" / "caching.json", f"the cache {folder}"):
         wanted = []
         for repo in repos:

@@ -83,7 +83,7 @@ def build(order: Order, say: Callable[[str], None], program: str | None = None) 
     squash = packer()
     if order.root is not None and not squash:
         raise NotFound("mksquashfs is not installed here", hint="install squashfs-tools, which Apptainer needs, too")
-    files.ensure_writable(order.folder, "the folder of images")
+    files.ensure_writable(order.folder, "the folder of images", "POST_TRAIN_BENCH_CONTAINERS_DIR")
     with claims.claimed(images.claim_file(order.folder, order.name), f"image {order.name}"):
         _sweep(order)
         part = order.folder / f".{order.name}.{uuid.uuid4().hex[:8]}.part"

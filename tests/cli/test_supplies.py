@@ -188,3 +188,18 @@ def test_a_fetch_that_is_killed_goes_on_where_it_was(bench: FakeHub, env: dict[s
     last = call(env, tmp_path, "data", "fetch", "gpqamain", "--json")
     assert last.returncode == 0 and bench.token not in last.stdout + last.stderr
     assert records(last.stdout)[-1]["work"]["words"] == "1 fetched, 0 there already"
+
+
+def test_a_hub_that_does_not_answer_is_asked_once(env: dict[str, str], tmp_path: Path) -> None:
+    env["HF_ENDPOINT"] = "http://127.0.0.1:1"  # nothing listens there
+    done = call(env, tmp_path, "data", "fetch", "gsm8k", "humaneval", "--dry-run", "--json")
+    (view,) = records(done.stdout)
+    said = [source["problem"] for row in view["tasks"] for source in row["sources"]]
+    assert done.returncode == 0 and len(said) == 3 and len(set(said)) == 1 and "127.0.0.1:1" in said[0]
+
+
+def test_a_mistake_names_the_help_of_its_verb_and_what_there_is(env: dict[str, str], tmp_path: Path) -> None:
+    told = call(env, tmp_path, "protocol", "diff", "1.2").stderr
+    assert "Missing argument 'B'" in told and "  ptb-tui protocol diff --help" in told
+    told = call(env, tmp_path, "protocol", "diff", "1.2", "9.9").stderr
+    assert "'9.9' is no protocol" in told and "1.2" in told.splitlines()[1]

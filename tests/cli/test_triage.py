@@ -68,6 +68,8 @@ def test_cells_without_a_run(root: Root) -> None:
     assert code == 1
     assert [(finding["method"], finding["model"]) for finding in found["findings"]] == [("claude_opus_10h", MODELS[1])]
     assert answer(root, "triage", "--agents", "codex")[0] == 0
+    code, told = answer(root, "triage", "--agents", "codx")
+    assert code == 2 and "'codex'" in told["error"]["hint"], "a slip of the pen is no all-clear"
     code, found = answer(root, "triage", "--agents", "codex", "--models", "new/model")
     assert [finding["model"] for finding in found["findings"]] == ["new/model"]
 

@@ -58,3 +58,12 @@ def test_the_cache_with_sums_and_remedies() -> None:
     assert "\x1b" not in text and "is gated → accept its terms" in text and "c" * 12 in text
     summary = "1 of 3 cached, 2.0 GB · 3.0 MB in 1 to fetch and 1 of unknown size · 10.0 GB free in /hf"
     assert text.splitlines()[-2:] == [summary, "being filled by process 7 on host"]
+
+
+def test_many_absent_repositories_are_counted() -> None:
+    rows = [RepoRow(what="dataset", id=f"a/{n}", state="absent") for n in range(21)]
+    cached = RepoRow(what="model", id="a/model", state="cached", size=5)
+    text, _ = printed(supplies.data, DataView(home="/hf", repos=(cached, *rows)))
+    assert "a/model" in text and "a/7" not in text and "0 models and 21 data sets are absent" in text
+    text, _ = printed(supplies.data, DataView(home="/hf", repos=tuple(rows[:20])))
+    assert "a/7" in text

@@ -28,6 +28,15 @@ def test_a_narrow_terminal_cuts_the_widest_soft_column() -> None:
     assert plain(lay_out(table, 26))[1] == "a" * 11 + "…  " + "b" * 12
 
 
+def test_a_narrow_terminal_takes_short_words_and_leaves_columns_out_before_it_cuts() -> None:
+    table = Table(("A", "B", "C", "D"), right=frozenset({3}), rigid=frozenset({3}), spare=(1, 2))
+    table.add(Cell("organisation/model", short="model"), "b" * 9, "c" * 9, "1234")
+    assert plain(lay_out(table, 46))[1] == "organisation/model  bbbbbbbbb  ccccccccc  1234"
+    assert plain(lay_out(table, 45))[1] == "model  bbbbbbbbb  ccccccccc  1234"
+    assert plain(lay_out(table, 32)) == ["A      C             D", "model  ccccccccc  1234"]
+    assert plain(lay_out(table, 12)) == ["A         D", "model  1234"]
+
+
 @given(st.lists(st.lists(TEXT, min_size=3, max_size=3), max_size=5), st.integers(28, 90))
 def test_any_text_gives_one_line_a_row_within_the_width(rows: list[list[str]], width: int) -> None:
     table = table_of(rows, right=frozenset({2}))

@@ -42,7 +42,7 @@ def worth(site: LocalSite, run: str = "7") -> str:
 def test_a_decision_is_kept_published_journalled_and_counts(site: LocalSite) -> None:
     receipt = Doer(site).do(action(), "t1")
     assert receipt.words == (
-        f"{DATA} of run 7: was flagged (contamination) by inline, now clean; the run was flagged, now scored"
+        f"{DATA} of run 7: was flagged (contamination), now clean; the run was flagged, now scored"
     )
     review, manual = map(Path, receipt.files)
     body = json.loads(review.read_text())

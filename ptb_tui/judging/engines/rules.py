@@ -78,7 +78,7 @@ def _reason(findings: list[Finding], none: str) -> str:
     flags = [finding for finding in findings if finding.weight == "flag"]
     hints = len(findings) - len(flags)
     text = _first_words(flags) if flags else none
-    return f"Rules: {text}." + (f" {hints} hints beside it." if hints else "")
+    return f"Rules: {text}." + (f" {hints} hint{'s' * (hints > 1)} beside it." if hints else "")
 
 
 class RulesEngine:
