@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ptb_tui.core.action import Collect, Pin, Receipt, RunRef, Undo, Void
-from ptb_tui.core.errors import NotAllowed, UsageError
+from ptb_tui.core.errors import NotAllowed, StorageError, UsageError
 from ptb_tui.core.query import ScoresAnswer, ScoresQuery
 from ptb_tui.core.scores import Board
 from ptb_tui.judging.reviews import FOLDER, write_review
@@ -74,8 +74,8 @@ def _absolute(*folders: str) -> None:
 
 
 def collect(site: LocalSite, action: Collect) -> Receipt:
-    """Write the tables, and the report if one is asked for. Where the results may only be read and no other folder is
-    named, nothing is written and the receipt says so. When nothing changed since the last time nothing is computed."""
+    """Write the tables, and the report if one is asked for. StorageError where the results may only be read and
+    no other folder is named. When nothing changed since the last time nothing is computed."""
     from ptb_tui.results import fresh
 
     _absolute(action.out, action.report)
@@ -96,8 +96,10 @@ def _collect(site: LocalSite, action: Collect, question: dict[str, Any]) -> Rece
     cells = dict(Counter(cell.worth.value for row in found.methods for cell in row.cells))
     readable = site.root.path.is_dir() and not os.access(site.root.path, os.W_OK)
     if readable and not action.out and not action.report:
-        words = f"{site.root.path} may only be read: nothing was written; `ptb-tui scores` shows the table"
-        return Receipt(action="collect", words=words, cells=cells)
+        raise StorageError(
+            f"{site.root.path} may only be read, so there is no place for the tables",
+            hint="name one with --out DIR; `ptb-tui scores` shows the table",
+        )
     if action.out or not readable:
         found = write_board(site.root.path, found, Path(action.out) if action.out else None, parquet=action.parquet)
     written = found.files + (write_report(Path(action.report), found) if action.report else ())
