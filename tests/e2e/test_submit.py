@@ -18,6 +18,8 @@ import pytest
 from ptb_tui.run import locks
 from tests.e2e.conftest import Lab, until
 
+pytestmark = pytest.mark.chaos
+
 CELLS = 28
 CONFIGS = tuple(f"exit0+say{number:02d}" for number in range(CELLS))
 
