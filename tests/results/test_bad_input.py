@@ -1,6 +1,7 @@
 """Content that no run should have: a named status of its cell each, and never an end of `collect`."""
 
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -79,15 +80,26 @@ def test_what_lies_there_instead_of_files(tmp_path: Path) -> None:
     assert cell(root).worth.value == "failed"
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root reads every folder")
-def test_a_folder_that_cannot_be_read(tmp_path: Path) -> None:
-    root = Root(tmp_path)
-    run = foreign_run(root, METHOD, "gsm8k", MODELS[0], 17_500_001)
-    run.chmod(0)
-    try:
-        assert cell(root).worth.value == "missing"
-    finally:
-        run.chmod(0o755)
+NOBODY = 65534
+
+
+def test_a_folder_that_cannot_be_read() -> None:
+    with tempfile.TemporaryDirectory() as base:
+        os.chmod(base, 0o755)
+        root = Root(Path(base))
+        run = foreign_run(root, METHOD, "gsm8k", MODELS[0], 17_500_001)
+        run.chmod(0)
+        ours = os.geteuid()
+        try:
+            if ours == 0:  # root reads every folder
+                os.chown(base, NOBODY, NOBODY)
+                os.seteuid(NOBODY)
+            found, problems = cell(root, "upstream"), RunStore(root, use_cache=False).scan().problems
+        finally:
+            os.seteuid(ours)
+            run.chmod(0o755)
+    assert found.worth.value == "missing" and found.reason.startswith("cannot be read: Permission denied")
+    assert f"{METHOD}/{run.name}: cannot be read: Permission denied" in problems
 
 
 def test_strange_names_are_reported_and_left_out(tmp_path: Path) -> None:
