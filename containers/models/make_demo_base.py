@@ -203,7 +203,8 @@ def save(model: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerFast, out: Path)
         settings.pop(key, None)
     settings["tokenizer_class"] = "PreTrainedTokenizerFast"
     settings["additional_special_tokens"] = settings.pop("extra_special_tokens", ["<|im_start|>"])
-    settings["chat_template"] = CHAT
+    if tokenizer.chat_template:
+        settings["chat_template"] = tokenizer.chat_template
     path.write_text(json.dumps(settings, indent=1, sort_keys=True) + "\n")
     (out / "chat_template.jinja").unlink(missing_ok=True)
 

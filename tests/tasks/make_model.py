@@ -25,6 +25,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
+from containers.models.make_demo_base import save
 from tests.tasks.loading import TASKS, load
 
 SEED = 11
@@ -164,26 +165,12 @@ def train(model: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerFast, render: C
             print(f"step {step + 1}/{steps} loss {loss.item():.5f}", flush=True)
 
 
-def save(model: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerFast, out: Path) -> None:
-    """Write the files in half precision, so that transformers 4 and 5 can both read them."""
-    model.to(torch.bfloat16).save_pretrained(out)
-    tokenizer.save_pretrained(out)
-    path = out / "tokenizer_config.json"
-    settings = json.loads(path.read_text())
-    for key in ("backend", "is_local", "local_files_only"):
-        settings.pop(key, None)
-    settings["tokenizer_class"] = "PreTrainedTokenizerFast"
-    settings["additional_special_tokens"] = settings.pop("extra_special_tokens", ["<|im_start|>"])
-    path.write_text(json.dumps(settings, indent=1, sort_keys=True) + "\n")
-
-
 def main() -> None:
     """Make the model and write it, by default beside this script."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--out", type=Path, default=Path(__file__).with_name("model"))
     parser.add_argument("--steps", type=int, default=STEPS)
     args = parser.parse_args()
-    args.out.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(SEED)
     torch.set_num_threads(1)
     environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
@@ -193,7 +180,7 @@ def main() -> None:
     model = build_model(tokenizer)
     print(f"{sum(p.numel() for p in model.parameters())} parameters, {len(tokenizer)} tokens", flush=True)
     train(model, tokenizer, template.render, args.steps)
-    save(model, tokenizer, args.out)
+    save(model.to(torch.bfloat16), tokenizer, args.out)  # half the size
 
 
 if __name__ == "__main__":
